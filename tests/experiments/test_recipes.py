@@ -33,6 +33,9 @@ PARAMETERS = {
     "lite_transformer_lite": 1_791_344,
     "lite_transformer_base": 37_059_424,
 }
+# Connections add, for layers l, channels C and streams n: 2 C a sub-layer, and at the end; (n + 2)(C + n) + 2;
+# (2 + n) n (n C + 1) + 3, and n (n C + 1) + 1; l + 1; 4 m (C + 4 m + 1) with m = l + 1 and, after the last layer,
+# m (4 C + 4 m + 1).
 for size, of_connections in {
     "lite": (10_240, 9_600, 29_580, 466_740, 54, 38_006),
     "base": (32_768, 30_720, 92_940, 1_491_764, 54, 114_038),
