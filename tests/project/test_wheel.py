@@ -13,7 +13,7 @@ from pathlib import Path
 import fairseq
 import pytest
 
-from commands import ROOT, SIZES, run_well
+from commands import ROOT, SIZES
 from compilers import COMPILERS
 from corpora import LANGUAGES, write_corpus
 
@@ -134,7 +134,8 @@ def test_the_package_is_that_of_the_wheel_with_its_native_code(installed):
     libraries = {path for path in found if path.name.startswith("_native")}
     assert found - libraries == modules and len(libraries) == 1
     told = installed("ea-fairseq", "info")
-    assert f", in {package}\n" in told and f", compiled with {installed.compiler} " in told
+    assert f", in ~/{package.relative_to(installed.work.parent)}\n" in told
+    assert f", compiled with {installed.compiler} " in told
     assert told.endswith("Nothing is missing.\n")
 
 
@@ -144,9 +145,10 @@ def test_what_a_compiler_makes_passes_the_tests_of_the_native_code(installed, tm
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     files = ["tests/kernels/test_native_attention.py", "tests/decoding/test_decoding.py"]
-    command = (Path(sys.executable).name, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
-    said = run_well(*command, cwd=tmp_path, PYTHONPATH=str(installed.packages))
-    assert " skipped" not in said
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(installed.packages)}
+    tested = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert tested.returncode == 0 and " skipped" not in tested.stdout, tested.stdout + tested.stderr
 
 
 @pytest.mark.slow
