@@ -23,7 +23,7 @@ from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
-from laws import assert_close, assert_decodes_stepwise, scores
+from laws import assert_close, scores
 from tiny import KERNELS, SKIPS, TINY, build, build_loud, random_tokens
 
 SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()
@@ -100,14 +100,6 @@ def test_native_steps_do_not_depend_on_the_number_of_threads():
         results.append(decode(attention, steps=5, seed=11, sentences=600))
     torch.set_num_threads(threads)
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
-
-
-@pytest.mark.parametrize("backend", ["reference", "auto"])
-@pytest.mark.parametrize("options", [{"ea_kernel_size": kernel, **SKIPS} for kernel in KERNELS] + [{}], ids=str)
-def test_every_backend_decodes_stepwise(options, backend, monkeypatch):
-    monkeypatch.setattr(backends, "backend", backend)
-    for seed in (1, 2):
-        assert_decodes_stepwise(build_loud(**options), seed)
 
 
 @pytest.mark.parametrize("backend", ["reference", "auto"])
