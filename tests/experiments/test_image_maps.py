@@ -1,14 +1,12 @@
 """scripts/attention_maps.py writes the page of what attentions do with an image."""
 
-import json
-import re
-
 import pytest
 from PIL import Image
 
 from ea_fairseq import EAImage, UserError
 from ea_fairseq.images.folder import ImageFolder
 from image_archives import write_images
+from page_data import data_of
 from untrained_encoders import save_images
 
 
@@ -28,10 +26,6 @@ def show(home, attention_maps):
     return lambda model, *flags: attention_maps(home / model, *flags)
 
 
-def record(page):
-    return json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"))[1])
-
-
 def test_a_page_of_an_image_by_its_number_or_its_file(home, show, tmp_path):
     test = ImageFolder(home / "images").read("test")
     Image.fromarray(test.images[1]).save(tmp_path / "one.png")
@@ -42,13 +36,13 @@ def test_a_page_of_an_image_by_its_number_or_its_file(home, show, tmp_path):
     ]
     assert printed[0].startswith("image 2 of test.tar:\n  evolving: True class: dog. Predicted class: ")
     assert printed[1].startswith("image one.png:\n  evolving: Predicted class: ") and "  plain: Pred" in printed[1]
-    by_number, by_file = map(record, pages)
+    by_number, by_file = (data_of(page.read_text(encoding="utf-8")) for page in pages)
     assert [one["name"] for one in by_number["models"]] == ["evolving", "plain"]
     assert by_number["pixels"] == by_file["pixels"]
     assert [one["layers"] for one in by_number["models"]] == [one["layers"] for one in by_file["models"]]
     # As Python writes it.
     EAImage.from_pretrained(home / "evolving").attention(test.images[1]).to_html(tmp_path / "python.html")
-    assert record(tmp_path / "python.html")["models"][0]["layers"] == by_number["models"][0]["layers"]
+    assert data_of((tmp_path / "python.html").read_text())["models"][0]["layers"] == by_number["models"][0]["layers"]
 
 
 PAGE = ["--html", "page.html"]

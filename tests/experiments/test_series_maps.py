@@ -1,8 +1,6 @@
 """scripts/attention_maps.py draws what attentions do with a time series, and Python gives the maps."""
 
 import csv
-import json
-import re
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.pictures import Browser
 from ea_fairseq.series.ts_file import read_ts
+from page_data import data_of
 from time_series import write_folder
 from untrained_encoders import save_series
 
@@ -68,7 +67,7 @@ def test_two_models_stand_beside_each_other(home, show, tmp_path):
 
 def test_a_page_of_a_series_has_the_maps_and_the_series(home, show, tmp_path):
     show("evolving", "--series", "1", "--compare", home / "plain", "--html", tmp_path / "page.html")
-    data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.DOTALL)[1])
+    data = data_of((tmp_path / "page.html").read_text())
     assert [model["name"] for model in data["models"]] == ["evolving", "plain"]
     series = read_ts(home / "toys" / "test.ts.gz").series[0]
     for model in data["models"]:

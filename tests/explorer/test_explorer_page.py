@@ -1,7 +1,6 @@
 """The page on which maps are explored: its numbers, its size, and words that are markup."""
 
 import csv
-import json
 import re
 from html import unescape
 from pathlib import Path
@@ -20,6 +19,7 @@ from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, model_maps, 
 from ea_fairseq.explorer.fixed_point import MOST_DIGITS, FixedPoint
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, attention_page
 from ea_fairseq.hub.maps import AttentionByName
+from page_data import data_of
 
 HEADS, LAYERS = 4, 6
 KINDS = {"encoder": "encoder.layers.{}.self_attn", "decoder": "decoder.layers.{}.self_attn"}
@@ -85,10 +85,6 @@ def test_forty_words_of_a_lite_model_are_less_than_five_megabytes():
     page = attention_page([ModelMaps.of("ea", draw_maps(1, words(40, "s"), words(40, "t")))], "forty words")
     assert len(page) < 5e6
     assert not re.search(r"https?://|@import|\bsrc=", page.replace("http://www.w3.org", ""))
-
-
-def data_of(page: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
 
 
 def test_words_that_are_markup_stay_words():

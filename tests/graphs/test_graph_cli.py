@@ -12,6 +12,7 @@ from ea_fairseq.tasks.node_prediction import HEAD, NodePredictionConfig, NodePre
 from forked import run_forked, run_forked_well
 from graphs import build_network, draw_graph, write_graph
 from hostile_watch import watching
+from reversal import logged
 
 COMMON = ["--user-dir", PLUGIN, "--cpu", "--task", "node_prediction", "--criterion", "sentence_prediction"]
 COMMON += ["--optimizer", "adam", "--lr", "0.02", "--batch-size", "100", "--required-batch-size-multiple", "1"]
@@ -21,12 +22,6 @@ COMMON += ["--maximize-best-checkpoint-metric"]
 
 def command(folder, epochs, *flags, arch="ea_gat"):
     return ["fairseq-train", "graph", *COMMON, "--arch", arch, "--save-dir", folder, "--max-epoch", epochs, *flags]
-
-
-def valid(log):
-    """What each validation logged."""
-    lines = [line for line in log.splitlines() if '"valid_loss"' in line]
-    return [json.loads(line[line.index("{") :]) for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +57,9 @@ def gats_rule(losses, accuracies, patience):
 
 
 def test_training_stops_by_the_rule_of_gats_authors_and_keeps_its_epoch(home, log):
-    found = valid(log)
-    losses, accuracies = ([float(one[f"valid_{name}"]) for one in found] for name in ("loss", "accuracy"))
+    losses, accuracies = (logged(log, f"valid_{name}") for name in ("loss", "accuracy"))
     chosen, last = gats_rule(losses, accuracies, 5)
-    assert len(found) == last
+    assert len(losses) == last
     state = torch.load(home / "whole/checkpoint_best.pt")
     assert state["extra_state"]["train_iterator"]["epoch"] == chosen + 1  # the next one
 
@@ -74,7 +68,7 @@ def test_a_resumed_training_is_the_same(home, log):
     flags = ["--patience", "5", "--l2", "5e-4"]
     run_forked_well(*command("parts", 4, *flags), cwd=home)
     rest = run_forked_well(*command("parts", 40, *flags), cwd=home)
-    assert [one["valid_loss"] for one in valid(rest)] == [one["valid_loss"] for one in valid(log)][4:]
+    assert logged(rest, "valid_loss") == logged(log, "valid_loss")[4:]
     whole, parts = (torch.load(home / name / "checkpoint_best.pt") for name in ("whole", "parts"))
     assert whole["model"].keys() == parts["model"].keys()
     assert all(torch.equal(whole["model"][name], parts["model"][name]) for name in whole["model"])

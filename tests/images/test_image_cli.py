@@ -1,7 +1,5 @@
 """fairseq's commands train models of images and go on; bad flags and changed checkpoints end with a sentence."""
 
-import json
-
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -11,6 +9,7 @@ from ea_fairseq import UserError
 from forked import run_forked, run_forked_well
 from hostile_watch import watching
 from image_archives import write_images
+from reversal import logged
 
 COMMON = [
     "--user-dir",
@@ -33,12 +32,6 @@ def command(data, folder, epochs, *flags):
     return ["fairseq-train", data, *COMMON, *TRAINING, "--save-dir", folder, "--max-epoch", epochs, *flags]
 
 
-def valid(log, name="accuracy"):
-    """What validations have logged of a figure."""
-    lines = (line for line in log.splitlines() if f'"valid_{name}"' in line)
-    return [float(json.loads(line[line.index("{") :])[f"valid_{name}"]) for line in lines]
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("user")
@@ -54,8 +47,8 @@ def log(home):
 def test_a_resumed_training_sees_the_same(home, log):
     for epochs in (1, 3):
         rest = run_forked_well(*command("data", "parts", epochs), cwd=home)
-    assert valid(rest, "loss") == valid(log, "loss")[1:]
-    assert valid(log) and not valid(log, "top5_accuracy")  # of three classes
+    assert logged(rest, "valid_loss") == logged(log, "valid_loss")[1:]
+    assert logged(log, "valid_accuracy") and not logged(log, "valid_top5_accuracy")  # of three classes
     whole, parts = (torch.load(home / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
     assert len([*(home / "cache").glob("*.npz")]) == 3 and len([*(home / "data").iterdir()]) == 3

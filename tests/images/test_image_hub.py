@@ -17,6 +17,7 @@ from ea_fairseq.experiments.sample import drawn
 from ea_fairseq.experiments.scoring.task_scores import task_score
 from ea_fairseq.images.folder import ImageFolder
 from hostile_watch import watching
+from page_data import data_of
 
 SMALL = ["--encoder-embed-dim", "16", "--encoder-layers", "2", "--max-epoch", "3", "--max-update", "63"]
 
@@ -107,7 +108,7 @@ def test_the_page_has_the_maps_of_each_layer(model, tmp_path):
         assert found.queries == found.keys and found.keys[:3] == ["class", "1,1", "1,2"] and found.keys[-1] == "4,4"
         torch.testing.assert_close(found.logits.softmax(-1), found.probabilities)
     page = maps.to_html(tmp_path / "page.html", other=maps).read_text(encoding="utf-8")
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    data = data_of(page)
     assert [one["name"] for one in data["models"]] == ["ea_vit_tiny", "other"]
     layers = data["models"][0]["layers"]
     assert [(one["rows"], one["columns"], one["leading"], one["heads"]) for one in layers] == [(4, 4, 1, 4)] * 2

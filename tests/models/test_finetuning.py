@@ -1,6 +1,5 @@
 """A trained Transformer takes evolving attention on; what does not fit is refused."""
 
-import json
 import logging
 
 import pytest
@@ -15,7 +14,7 @@ from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WIND
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from forked import run_forked, run_forked_well
 from laws import assert_close, scores
-from reversal import train, train_command
+from reversal import logged, train, train_command
 from tiny import OFF, TINY, build, build_loud, random_tokens
 
 WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
@@ -163,12 +162,6 @@ def home(home):
     return home
 
 
-def losses_in_validation(log: str) -> list[float]:
-    return [
-        float(json.loads(line[line.index("{") :])["valid_loss"]) for line in log.splitlines() if "| valid | {" in line
-    ]
-
-
 def test_fine_tuning_starts_at_the_validation_loss_of_the_plain_model(home):
     """The learning rate 0 lets the validation after the first update see the model as it was loaded."""
     plain = "plain/checkpoint_last.pt"
@@ -184,7 +177,7 @@ def test_fine_tuning_starts_at_the_validation_loss_of_the_plain_model(home):
     first = {}
     for name, (flags, arch) in starts.items():
         log = run_forked_well(*train_command(f"from {name}", 1, *flags, "--no-save", "--lr", "0", arch=arch), cwd=home)
-        (first[name],) = losses_in_validation(log)
+        (first[name],) = logged(log, "valid_loss")
         assert log.count("are new and start as the identity") == (arch == "ea_transformer")
     assert first["evolving"] == first["restored"] == pytest.approx(first["plain"], abs=1e-3)
 

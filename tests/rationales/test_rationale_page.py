@@ -1,6 +1,5 @@
 """The page of rationales: it shows the words with what people and models mark, and runs nothing of them."""
 
-import json
 import re
 
 import numpy as np
@@ -12,6 +11,7 @@ from ea_fairseq.experiments.demo.pictures import Browser
 from ea_fairseq.experiments.rationales.evaluation import Explanation, Explanations, Predictions
 from ea_fairseq.experiments.rationales.metrics import PERCENTS
 from ea_fairseq.experiments.rationales.page import MOST_DOCUMENTS, rationales_page
+from page_data import data_of
 
 MARKUP = "</script><script>window.owned=1</script>"
 HOSTILE = (MARKUP, "<!--", "&amp;", "\u202e\u05e9\u05dc", "\u2028", '"', "w" * 300)
@@ -30,11 +30,6 @@ def page(documents=DOCUMENTS, names=("plain", MARKUP)) -> str:
 
     predictions = Predictions([{"NEG": 0.25, "POS": 0.75}] * len(documents))
     return rationales_page(documents, {name: (predictions, {"attention": said(), "gold": said()}) for name in names})
-
-
-def data_of(text: str) -> dict:
-    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    return json.loads(found)
 
 
 def test_the_page_has_the_words_and_for_each_the_best_percents_that_it_is_in():

@@ -1,6 +1,5 @@
 """fairseq's commands train models of time series, tune, evaluate and continue them; Python predicts by them."""
 
-import json
 import math
 import subprocess
 from pathlib import Path
@@ -15,7 +14,7 @@ from ea_fairseq import EARobertaModel, EATimeSeries, UserError
 from ea_fairseq.series.ts_file import read_ts
 from forked import run_forked, run_forked_well
 from hostile_watch import watching
-from reversal import losses_of
+from reversal import logged, losses_of
 from time_series import CORPORA, needs_corpora, write_folder
 
 SIZES = {"train": 40, "test": 12}
@@ -30,12 +29,6 @@ def command(data, folder, updates, *flags, task="time_series_prediction", arch="
     found = ["fairseq-train", data, "--task", task, "--criterion", TASKS[task], "--arch", arch, *sizes, *COMMON]
     found += ["--optimizer", "radam", "--lr", "0.01", "--seed", "1", "--save-dir", folder, "--max-update", updates]
     return [*found, "--no-epoch-checkpoints", *flags]
-
-
-def valid_figures(log: str, name: str) -> list[float]:
-    """What validations have logged of a figure."""
-    lines = (line for line in log.splitlines() if f'"valid_{name}"' in line)
-    return [float(json.loads(line[line.index("{") :])[f"valid_{name}"]) for line in lines]
 
 
 def accuracy_of(folder: Path, path: Path) -> float:
@@ -78,7 +71,7 @@ def test_a_task_names_the_criterion_that_it_needs(home, task, criterion):
 def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained):
     log, folder = trained
     assert list(losses_of(log)) == [1, 2, 3, 4, 5]
-    assert len(valid_figures(log, "accuracy")) == 2
+    assert len(logged(log, "valid_accuracy")) == 2
     with watching(home) as seen:
         model = EATimeSeries.from_pretrained(folder, "checkpoint_last.pt")
     assert not seen
@@ -154,7 +147,7 @@ def test_numbers_are_predicted_and_their_rmse_is_logged(home, arch):
     sizes = TINY if arch == "dc_transformer" else TINY[:4]
     regression = ["--regression-target", "--best-checkpoint-metric", "rmse"]
     log = run_forked_well(*command("my numbers", f"numbers {arch}", 150, *regression, arch=arch, sizes=sizes), cwd=home)
-    rmse, losses = valid_figures(log, "rmse"), valid_figures(log, "loss")
+    rmse, losses = logged(log, "valid_rmse"), logged(log, "valid_loss")
     assert rmse == [pytest.approx(math.sqrt(loss * math.log(2)), abs=2e-3) for loss in losses]
     assert min(rmse) < rmse[0]
     model = EATimeSeries.from_pretrained(home / f"numbers {arch}")

@@ -32,6 +32,12 @@ def train_command(folder: str, updates: int, *flags, arch: str = "ea_transformer
     return [*command, "--log-format", "json", "--log-interval", "1", *DEVICE_FLAGS[device], *flags]
 
 
+def generate_command(*flags, data: str = DATA, device: str = "cpu") -> list:
+    """A translation of all sentences of the test set; by default, fairseq drops the rest of 6 modulo 8 sentences."""
+    command = ["fairseq-generate", data, "--user-dir", PLUGIN, "--required-batch-size-multiple", "1"]
+    return [*command, *DEVICE_FLAGS[device], *flags]
+
+
 def train(home: Path, folder: str, updates: int, *flags, **options) -> list[float]:
     """Trains; returns the loss of each update."""
     return list(losses_of(run_forked_well(*train_command(folder, updates, *flags, **options), cwd=home)).values())
@@ -41,3 +47,9 @@ def losses_of(log: str) -> dict[int, float]:
     """The loss of each update, by number, in the order of the log."""
     logged = [json.loads(line[line.index("{") :]) for line in log.splitlines() if "| train_inner | {" in line]
     return {int(entry["num_updates"]): float(entry["loss"]) for entry in logged}
+
+
+def logged(log: str, name: str) -> list[float]:
+    """What a training has logged of a figure, such as valid_loss."""
+    lines = (line for line in log.splitlines() if f'"{name}"' in line)
+    return [float(json.loads(line[line.index("{") :])[name]) for line in lines]

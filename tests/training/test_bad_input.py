@@ -11,7 +11,7 @@ import torch
 import ea_fairseq  # noqa: F401
 from commands import PLUGIN, run
 from forked import run_forked
-from reversal import DATA, train, train_command
+from reversal import DATA, generate_command, train, train_command
 
 NEW = "new"  # folder that a training would save to
 LOADING = {
@@ -20,10 +20,6 @@ LOADING = {
     "generate": lambda path: generate_command("--path", path),
     "ensemble": lambda path: generate_command("--path", f"evolving/checkpoint_last.pt:{path}"),
 }
-
-
-def generate_command(*flags, data: str = DATA) -> list:
-    return ["fairseq-generate", data, "--user-dir", PLUGIN, "--cpu", "--required-batch-size-multiple", "1", *flags]
 
 
 class Hostile:

@@ -14,7 +14,7 @@ from commands import OFF, PLUGIN, ROOT, run_python, run_well
 from corpora import warm_environment
 from devices import DEVICES
 from forked import run_forked_well
-from reversal import DATA, DEVICE_FLAGS, SENTENCES, losses_of, train, train_command
+from reversal import DATA, SENTENCES, generate_command, losses_of, train, train_command
 
 CHECKPOINTS = "check points"
 SIDES = ("encoder", "decoder")
@@ -48,19 +48,17 @@ def test_layers_are_kept_by_a_flag_as_by_an_option_in_python(home, losses, start
     names = torch.load(tmp_path / "checkpoint_last.pt")["model"]
     layers = {side: {name.split(".")[2] for name in names if name.startswith(f"{side}.layers.")} for side in SIDES}
     assert layers == {"encoder": {"0"}, "decoder": {"0", "1"}}
-    run_forked_well(*generate_command("--path", tmp_path / "checkpoint_last.pt"), cwd=home)
+    run_forked_well(*translation("--path", tmp_path / "checkpoint_last.pt"), cwd=home)
 
 
-def generate_command(*flags, device="cpu") -> list:
+def translation(*flags, device="cpu") -> list:
     path = f"{CHECKPOINTS}/checkpoint_last.pt"
-    command = ["fairseq-generate", DATA, "--user-dir", PLUGIN, "--path", path, "--beam", "3", "--max-len-b", "10"]
-    command += ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of 6 modulo 8 sentences
-    return [*command, *DEVICE_FLAGS[device], *flags]
+    return generate_command("--path", path, "--beam", "3", "--max-len-b", "10", *flags, device=device)
 
 
 @pytest.fixture(scope="module")
 def translations(home, losses):
-    return run_well(*generate_command("--print-alignment", "hard"), cwd=home)
+    return run_well(*translation("--print-alignment", "hard"), cwd=home)
 
 
 def test_a_command_warns_of_nothing_that_its_user_cannot_change(home, translations):
@@ -110,7 +108,7 @@ def test_generate_scores_in_float16_as_in_float32(home, translations, device):
         lines = [line.split("\t") for line in output.splitlines() if line.startswith("H-")]
         return {sentence: float(score) for sentence, score, _ in lines}
 
-    in_float16 = scores(run_forked_well(*generate_command("--fp16", device=device), cwd=home))
+    in_float16 = scores(run_forked_well(*translation("--fp16", device=device), cwd=home))
     assert in_float16 != scores(translations)
     assert in_float16 == pytest.approx(scores(translations), abs=0.01)
 

@@ -15,7 +15,6 @@ import torch
 from fairseq import checkpoint_utils
 
 from checkpoints import save_dictionaries, save_loud
-from commands import PLUGIN
 from ea_fairseq import EATransformerModel
 from ea_fairseq.checkpoint.released import write_released
 from ea_fairseq.errors import UserError
@@ -33,7 +32,7 @@ from hostile_checkpoints import (
 )
 from hostile_released import released_changes, released_state, save_released
 from hostile_watch import watching
-from reversal import DATA, train_command
+from reversal import generate_command, train_command
 
 CHUNK, CHUNKS = 20, {"pt": 175, "safetensors": 50}
 SENTENCE = "w1 w2 w3"
@@ -236,7 +235,7 @@ def test_fairseqs_commands_end_with_the_sentence(flag, state, folder, home):
     )
     command = train_command("new", 1, flag, home / "changed.pt")
     if flag == "--path":
-        command = ["fairseq-generate", DATA, "--user-dir", PLUGIN, "--cpu", flag, home / "changed.pt"]
+        command = generate_command(flag, home / "changed.pt")
     result = run_forked(*command, cwd=home, **{SECRET: "sesame"})
     assert result.returncode == 1 and "sesame" not in result.stdout + result.stderr
     assert result.stderr.splitlines()[-1].endswith("task.data is '${oc.env:HOSTILE_SECRET}', which is no plain text.")

@@ -1,7 +1,6 @@
 """The criterion ``r_drop`` computes the paper's loss of two passes."""
 
 import copy
-import json
 import math
 
 import pytest
@@ -15,7 +14,7 @@ from criterion_steps import FAIRSEQS, PAD, batch, criterion, model, step
 from ea_fairseq.criterions import smoothed_loss
 from ea_fairseq.errors import UserError
 from forked import run_forked_well
-from reversal import train_command
+from reversal import logged, train_command
 from tiny import TINY, build
 
 SMOOTHING = 0.1
@@ -127,16 +126,11 @@ def test_a_weight_that_is_none_is_refused(alpha):
         criterion("r_drop", r_drop_alpha=alpha)
 
 
-def divergences(log: str) -> list[float]:
-    lines = (line for line in log.splitlines() if '"divergence"' in line)
-    return [float(json.loads(line[line.index("{") :])["divergence"]) for line in lines]
-
-
 @pytest.mark.slow
 def test_a_training_brings_the_passes_together(home):
     flags = ["--criterion", "r_drop", "--label-smoothing", "0.1", "--dropout", "0.3"]
     apart = {}
     for alpha in ("0", "20"):
         command = train_command(f"alpha {alpha}", 120, *flags, "--r-drop-alpha", alpha)
-        apart[alpha] = sum(divergences(run_forked_well(*command, cwd=home))[-30:])
+        apart[alpha] = sum(logged(run_forked_well(*command, cwd=home), "divergence")[-30:])
     assert 0 < apart["20"] < 0.5 * apart["0"]

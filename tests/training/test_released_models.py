@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_bad_input import generate_command
 
 from checkpoints import save_loud
 from ea_fairseq.checkpoint.file import read_checkpoint
 from ea_fairseq.checkpoint.released import write_released
 from forked import run_forked, run_forked_well
-from reversal import DATA, losses_of, train_command
+from reversal import DATA, generate_command, losses_of, train_command
 
 FLAGS = "--share-decoder-input-output-embed", "--ea-alpha", "0.3", "--decoder-skip", "--relative-positions", "shaw"
 TIED = "decoder.output_projection.weight"
