@@ -12,7 +12,6 @@ from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.data.tokenization import Tokenization
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.map_statistics import entropy
-from ea_fairseq.experiments.maps.subwords import labels, word_numbers
 from ea_fairseq.hub.encoder import unmasked
 from ea_fairseq.text.preparation import Preparation
 from forked import run_forked_well
@@ -118,10 +117,3 @@ def test_words_are_cut_by_the_rules_of_their_language():
 def test_a_language_models_data_is_shown_without_masks():
     tokens, target, pad = torch.tensor([0, 9, 5, 9, 2]), torch.tensor([1, 4, 1, 6, 1]), 1
     assert unmasked(tokens, target, pad).tolist() == [0, 4, 5, 6, 2]
-
-
-@pytest.mark.parametrize("subword", ["wordpiece", "cased_wordpiece"])
-def test_pieces_of_wordpiece_belong_to_words(subword):
-    pieces = ["<s>", "lau", "##ft", "er", "</s>"]
-    assert word_numbers(pieces, subword) == [0, 1, 1, 2, 3]
-    assert labels(pieces, subword) == ["<s>", "lau\u00b7", "ft", "er", "</s>"]

@@ -113,6 +113,8 @@ def test_attention_links_the_words_that_are_predicted(model):
         ("\u2581läu ft \u2581über t </s>", "sentencepiece", [0, 0, 1, 1, 2], "läu· ft über· t </s>"),
         ("läuft über@@ </s>", "none", [0, 1, 2], "läuft über@@ </s>"),
         ("a@@ </s>", "bpe", [0, 1], "a </s>"),
+        ("<s> läu ##ft er </s>", "wordpiece", [0, 1, 1, 2, 3], "<s> läu· ft er </s>"),
+        ("<s> läu ##ft er </s>", "cased_wordpiece", [0, 1, 1, 2, 3], "<s> läu· ft er </s>"),
     ],
 )
 def test_pieces_know_their_words(pieces, subword, numbers, shown):
@@ -146,20 +148,17 @@ def test_the_alignment_error_is_that_of_och_and_ney(sure, others, seed):
 
 
 @pytest.mark.parametrize(
-    ("line", "error"),
-    [("0-0 1-1", 0.0), ("0-1 1-0", 1.0), ("0-0 1?1", 0.0), ("0-0 1?0", 1 / 3), ("0?0 1?1", 0.0), ("", 1.0)],
+    ("lines", "error"),
+    [
+        *[("0-0 1-1", 0.0), ("0-1 1-0", 1.0), ("0-0 1?1", 0.0), ("0-0 1?0", 1 / 3), ("0?0 1?1", 0.0), ("", 1.0)],
+        ("0-0 1-1 / 0-1 1-0", 0.5),  # two pairs
+    ],
 )
-def test_alignment_errors_by_hand(line, error):
+def test_alignment_errors_by_hand(lines, error):
     errors = AlignmentError()
-    errors.add(torch.eye(2), WordAlignment.parse(line))
-    assert errors.rate().item() == pytest.approx(error)
-
-
-def test_errors_add_up_over_pairs():
-    errors = AlignmentError()
-    for line in ("0-0 1-1", "0-1 1-0"):
+    for line in lines.split(" / "):
         errors.add(torch.eye(2), WordAlignment.parse(line))
-    assert errors.rate().item() == 0.5
+    assert errors.rate().item() == pytest.approx(error)
 
 
 @pytest.mark.parametrize(
