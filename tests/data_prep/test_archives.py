@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from downloads import FILES, FIRST, TGZ, ZIP, ZIPPED, Download, checksum
+from downloads import FIRST, TGZ, ZIP, ZIPPED, Download, checksum
 from ea_fairseq.data.archives import TABLE, Place, Sources, WrongFileError, read_table, verify
 from ea_fairseq.data.plan import Plan
 from mirror import Mirror
@@ -59,17 +59,6 @@ def test_only_the_same_bytes_verify(tmp_path_factory, wanted: bytes, found: byte
     by_size = sized and len(wanted) != len(found)
     assert (f"expected {len(wanted)} bytes" if by_size else f"expected {expected}") in str(error.value)
     assert str(path) in str(error.value) and f"--accept x={sha256}" in str(error.value)
-
-
-@pytest.fixture
-def mirror():
-    with Mirror(FILES) as mirror:
-        yield mirror
-
-
-@pytest.fixture
-def corpus(tmp_path: Path, mirror: Mirror) -> Download:
-    return Download(tmp_path, mirror.url)
 
 
 @pytest.mark.parametrize("place", [".", "a folder"])

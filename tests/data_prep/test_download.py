@@ -11,24 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from downloads import FILES, FIRST, QUICK, SECOND, TGZ, ZIP, ZIPPED, Download, checksum
+from downloads import FIRST, QUICK, SECOND, TGZ, ZIP, ZIPPED, Download, checksum
 from ea_fairseq.data.archives import Place, accepted_checksums, download
 from ea_fairseq.data.transfer import Patience
 from ea_fairseq.errors import UserError
 from mirror import RANGELESS, WEB_PAGE, Answer, Mirror, cut, failure, redirect, stall
 
 with_and_without_size = pytest.mark.parametrize("size", [None, "-"], ids=["known size", "unknown size"])
-
-
-@pytest.fixture
-def mirror():
-    with Mirror(FILES) as mirror:
-        yield mirror
-
-
-@pytest.fixture
-def corpus(tmp_path: Path, mirror: Mirror) -> Download:
-    return Download(tmp_path, mirror.url)
 
 
 def test_gives_the_first_place_and_says_so(corpus: Download, mirror: Mirror):

@@ -1,4 +1,4 @@
-"""Two runs of one folder are kept apart, on machines without flock, too, and a killed one holds up nobody."""
+"""Two runs of one folder are kept apart, and a killed one holds up nobody."""
 
 import os
 import signal
@@ -14,20 +14,8 @@ RECIPE = "toy/ea_transformer_lite"
 WAITING = "waiting for another run in {} to end"
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory) -> str:
-    """A PATH with all programs that there are but for flock."""
-    folder = tmp_path_factory.mktemp("programs")
-    for place in reversed(warm_environment()["PATH"].split(os.pathsep)):
-        for program in Path(place).iterdir() if Path(place).is_dir() else ():
-            (folder / program.name).unlink(missing_ok=True)
-            (folder / program.name).symlink_to(program)
-    (folder / "flock").unlink(missing_ok=True)
-    return str(folder)
-
-
-def train(project: Path, out: Path, path: str, **variables: str) -> subprocess.Popen:
-    return start(project, "train.sh", "--out", out, RECIPE, PATH=f"{project / 'bin'}{os.pathsep}{path}", **variables)
+def train(project: Path, out: Path, **variables: str) -> subprocess.Popen:
+    return start(project, "train.sh", "--out", out, RECIPE, **variables)
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +23,11 @@ def project(tmp_path_factory) -> Path:
     return make_project(tmp_path_factory.mktemp("a home") / "a project")
 
 
-def test_a_second_training_in_a_folder_waits_for_the_first(project, tmp_path, path):
-    first = train(project, tmp_path, path, PAUSE="0.4")
+def test_a_second_training_in_a_folder_waits_for_the_first(project, tmp_path):
+    first = train(project, tmp_path, PAUSE="0.4")
     wait_until(lambda: words(tmp_path, "starts"))
     os.killpg(first.pid, signal.SIGSTOP)  # else it might end before the second has started
-    second = train(project, tmp_path, path)
+    second = train(project, tmp_path)
     waiting = second.stdout.readline()
     os.killpg(first.pid, signal.SIGCONT)
     status, output, errors = finish(second)
@@ -48,26 +36,25 @@ def test_a_second_training_in_a_folder_waits_for_the_first(project, tmp_path, pa
     assert len(words(tmp_path, "starts")) == 1
 
 
-def test_a_killed_training_holds_up_nobody_and_one_that_waits_is_stopped_quietly(project, tmp_path, path):
-    first = train(project, tmp_path, path, PAUSE="1000")
+def test_a_killed_training_holds_up_nobody_and_one_that_waits_is_stopped_quietly(project, tmp_path):
+    first = train(project, tmp_path, PAUSE="1000")
     wait_until(lambda: words(tmp_path, "starts"))
-    second = train(project, tmp_path, path)
+    second = train(project, tmp_path)
     assert WAITING.format(tmp_path) in second.stdout.readline()
     os.killpg(second.pid, signal.SIGINT)
     _, _, errors = finish(second)
     assert second.returncode == 128 + signal.SIGINT and errors == ""
     kill_group(first)
-    status, output, _ = finish(train(project, tmp_path, path))
+    status, output, _ = finish(train(project, tmp_path))
     assert status == 0 and "waiting" not in output
 
 
 @pytest.mark.slow
-def test_two_preparations_of_a_folder_make_everything_once(tmp_path, path):
+def test_two_preparations_of_a_folder_make_everything_once(tmp_path):
     corpus, out = write_corpus(tmp_path / "a corpus"), tmp_path / "out"
     command = ["bash", SCRIPT, *LOWERCASED, corpus, out]
     both = [
-        subprocess.Popen(command, env=warm_environment() | {"PATH": path}, cwd="/", text=True, stdout=subprocess.PIPE)
-        for _ in range(2)
+        subprocess.Popen(command, env=warm_environment(), cwd="/", text=True, stdout=subprocess.PIPE) for _ in range(2)
     ]
     outputs = [run.communicate(timeout=120)[0] for run in both]
     assert [run.returncode for run in both] == [0, 0]
