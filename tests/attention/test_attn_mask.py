@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.kernels import dispatch as backends
-from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from loops import Evolving, attend
 from tiny import KERNELS
 
-WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 WORDS = 5
 seeds = st.integers(0, 2**32 - 1)
 

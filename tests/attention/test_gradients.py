@@ -5,12 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attentions import KINDS, draw_case, padding
+from attentions import draw_case, padding
+from ea_fairseq.kernels.window import WINDOWS
 from tiny import KERNELS
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WINDOWS)
 def test_gradients_equal_finite_differences(kind, kernel):
     case = draw_case(kind, kernel, seed=1)
     variables = [*case.tensors.values(), *case.attention.parameters()]
@@ -18,7 +19,7 @@ def test_gradients_equal_finite_differences(kind, kernel):
 
 
 @given(
-    kind=st.sampled_from(list(KINDS)),
+    kind=st.sampled_from(list(WINDOWS)),
     kernel=st.sampled_from(KERNELS),
     beta=st.sampled_from([0.0, 0.3]),
     seed=st.integers(0, 2**32 - 1),

@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attentions import KINDS, draw_case, evolved
+from attentions import draw_case, evolved
+from ea_fairseq.kernels.window import WINDOWS
 from tiny import KERNELS
 
-drawn = given(kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from(KERNELS), seed=st.integers(0, 2**32 - 1))
+drawn = given(kind=st.sampled_from(list(WINDOWS)), kernel=st.sampled_from(KERNELS), seed=st.integers(0, 2**32 - 1))
 often = settings(max_examples=25)
 
 
@@ -55,7 +56,7 @@ def test_with_alpha_one_only_the_first_layers_queries_and_keys_matter(kind, kern
     assert (first()[0] - of_first[0]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WINDOWS)
 @torch.no_grad()
 def test_a_convolution_is_what_makes_a_shift_of_a_row_matter(kind):
     """Otherwise the first law above would say nothing of the convolution."""

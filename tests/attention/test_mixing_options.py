@@ -8,9 +8,9 @@ import torch
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from laws import assert_close, draw_padded, scores
 from mechanisms import MTA_2
+from model_checks import native_only
 from tiny import TINY, build, random_tokens
 
 PAD = 1
@@ -83,7 +83,7 @@ def test_values_are_weighted_by_half_at_the_start():
     assert found == [[0.5, 0.5]] * 3
 
 
-@pytest.mark.skipif(not LIBRARY, reason="not compiled")
+@native_only
 def test_values_are_mixed_by_the_kernels_for_whole_attentions(monkeypatch):
     """And by those for decoding steps: nothing prepares what PyTorch would need."""
     model = build("value_residual", **TINY)

@@ -24,18 +24,15 @@ from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels import triton
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.masks import AttentionMasks, probabilities
 from ea_fairseq.kernels.triton import evolution as triton_evolution
-from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from evolution_cases import CONVOLUTIONS, draw_case
+from model_checks import SETS, native_only
 from tiny import SKIPS, build_loud, random_tokens
 
-WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
-SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()
 WEIGHTS = [(0.0, 0.3), (0.4, 0.0), (0.4, 0.3), (0.6, 0.7), (1.0, 1.0)]
-needs_native_code = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
 
 
 class Cleared(EvolvingAttention):
@@ -192,7 +189,7 @@ def test_triton_keeps_what_is_not_finite(seeds):
 @pytest.mark.parametrize(
     ("kernels", "dtype", "most", "count"),
     [
-        pytest.param(native_evolution, torch.bfloat16, 20, 60, marks=needs_native_code),
+        pytest.param(native_evolution, torch.bfloat16, 20, 60, marks=native_only),
         (triton_evolution, torch.bfloat16, 3, 2),
         (triton_evolution, torch.float16, 3, 2),
     ],
@@ -226,7 +223,7 @@ def test_an_overflow_of_float16_shows_in_the_gradients(kernel):
     assert not d_scores.isfinite().all()
 
 
-@needs_native_code
+@native_only
 @pytest.mark.parametrize("instructions", SETS)
 @torch.no_grad()
 def test_native_steps_keep_what_is_not_finite(instructions, monkeypatch):

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attentions import KINDS, draw_case
-from devices import DEVICES
+from attentions import draw_case
+from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from laws import LAWS, assert_causal
+from needs import DEVICES
 from tiny import COMBINATIONS, SKIPS, build, build_loud, dictionary, random_tokens, sizes
 
 PAD = dictionary().pad()
@@ -163,7 +164,7 @@ def test_rounding_costs_what_it_costs_in_plain_attention(device, precision):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WINDOWS)
 def test_probabilities_are_at_least_float32(device, dtype, kind):
     case = draw_case(kind, kernel=3, seed=1)
     tensors = {name: tensor.to(dtype) for name, tensor in case.tensors.items()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ea_fairseq.data.transform import REASONS, PairFilter
 from ea_fairseq.plain.text_lines import tidy
-from moses_checkout import MOSES, needs_moses
+from needs import MOSES, needs_moses
 
 words = st.sampled_from(
     ["a", "&quot;", "\u00e9\u00e9", "\U0001f600", "\u6f22", "x" * 1000, "\u00e9" * 1000, "y" * 1001]

@@ -28,7 +28,7 @@ from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.text.preparation import Preparation
 from fairseq_steps import fairseq_iwslt14, read
 from mirror import WEB_PAGE, Mirror, cut, failure, redirect
-from moses_checkout import MOSES, needs_moses
+from needs import MOSES, needs_moses
 
 CUT = ("iwslt14-de-en", "europarl-v7", "multi30k-train.de")
 BUSY = ("commoncrawl", "multi30k-val.en")

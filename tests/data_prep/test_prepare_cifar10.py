@@ -8,7 +8,8 @@ from dataset_runs import assert_one_sentence, prepare
 from ea_fairseq.data.manifest import counts
 from ea_fairseq.data.sets.cifar10 import COUNTS, take_images
 from ea_fairseq.images.folder import ImageFolder
-from image_archives import CIFAR10, draw_images, members, needs_cifar10, write_images
+from image_archives import draw_images, members, write_images
+from needs import CIFAR10, needs_cifar10
 from small_archives import pack
 
 

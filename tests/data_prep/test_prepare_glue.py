@@ -17,7 +17,7 @@ from dataset_runs import TABLE, assert_one_sentence, prepare, prepared
 from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.tables import plain_form, read_examples
 from ea_fairseq.experiments.runs.bert_import import dictionary
-from encoder_tasks import ENCODER_TASKS, needs
+from needs import ENCODER_TASKS, needs_file
 
 ROWS = {"train": 60, "valid": 8, "test": 7}
 CLASSES = ["apart", "like"]
@@ -168,7 +168,7 @@ def test_archives_are_verified(tmp_path, split):
     assert TABLE[name][0].checksum != choice
 
 
-@needs("sst-5/train.tsv.gz")
+@needs_file("sst-5/train.tsv.gz")
 @pytest.mark.slow
 def test_sst5_keeps_words_seen_twice(tmp_path):
     prepared("sst5", "--tsv", ENCODER_TASKS / "sst-5", tmp_path / "out")
@@ -179,7 +179,7 @@ def test_sst5_keeps_words_seen_twice(tmp_path):
     assert len(words) == 8224
 
 
-@needs("mrpc/train.tsv.gz")
+@needs_file("mrpc/train.tsv.gz")
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["mrpc", "sts-b"])
 def test_glues_tables(tmp_path, task):

@@ -8,8 +8,8 @@ import torch
 from dataset_runs import assert_one_sentence, prepare, prepared
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.graphs.graph import Graph
-from graph_corpora import GRAPHS, needs_graphs
 from graphs import build_network, draw_graph, outputs_of, write_graph
+from needs import GRAPHS, needs_graphs
 
 
 @pytest.mark.parametrize("place", ["graphs/toys", "graphs"])

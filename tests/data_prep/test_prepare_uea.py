@@ -11,7 +11,7 @@ import pytest
 from dataset_runs import REPOSITORY, TABLE, assert_one_sentence, prepare, prepared
 from ea_fairseq.data.sets.uea import take_series
 from ea_fairseq.errors import UserError
-from encoder_tasks import ENCODER_TASKS, needs
+from needs import ENCODER_TASKS, needs_file
 from time_series import ts_text, write_folder
 
 NAME = "Toys"
@@ -119,7 +119,7 @@ def test_a_published_name_must_have_the_published_counts(tmp_path, texts):
     assert_one_sentence(result, "train 4 instead of 150, test 3 instead of 850, longest 9 instead of 152")
 
 
-@needs("timeseries/Covid3Month/Covid3Month_TRAIN.ts.gz")
+@needs_file("timeseries/Covid3Month/Covid3Month_TRAIN.ts.gz")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["JapaneseVowels", "Handwriting", "UWaveGestureLibrary", "SelfRegulationSCP1", "Covid3Month"]

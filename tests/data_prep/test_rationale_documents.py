@@ -9,7 +9,7 @@ import pytest
 from ea_fairseq.data.documents import read_documents
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.rationales.metrics import auprc
-from encoder_tasks import ENCODER_TASKS, needs
+from needs import ENCODER_TASKS, needs_file
 
 MOVIE = {"id": "neg_1", "label": "NEG", "sentences": ["a dull film .", "avoid it ."], "rationales": [[0, 2], [4, 6]]}
 TEXT = {"id": "t", "sentences": ["it rains .", "ann stays ."]}
@@ -86,7 +86,7 @@ def test_no_documents_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("path", "count", "step", "chance"),
     [
-        pytest.param(*case, marks=needs(case[0]))
+        pytest.param(*case, marks=needs_file(case[0]))
         for case in (
             ("eraser-movies/test.jsonl.gz", 199, 1, 0.316),
             ("../eraser-multirc/test.jsonl.gz", 4848, 16, 0.185),

@@ -18,7 +18,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
 from ea_fairseq.text import moses_port
 from ea_fairseq.text.moses_port import Tokenizer, make_normalizer
-from moses_checkout import MOSES, needs_moses
+from needs import MOSES, needs_moses
 
 NASTY = """
 Der etc. u.k. A. Nr. No. 5 10.000 3,5 bar. Foo. foo ... .. . , ' '' " \u201e \u201c \u201d \u2018 \u2019 \u201a \xb4 `

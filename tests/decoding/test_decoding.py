@@ -20,14 +20,12 @@ from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from laws import assert_close, scores
+from model_checks import SETS, native_only
 from tiny import KERNELS, SKIPS, TINY, build, build_loud, random_tokens
 
-SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()
-needs_native_code = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -75,7 +73,7 @@ def decode(attention, steps: int, seed: int, sentences: int = 7) -> list[torch.T
     return results
 
 
-@needs_native_code
+@native_only
 @pytest.mark.parametrize("instructions", SETS)
 @given(attention=attentions(), steps=st.integers(1, 36), seed=seeds)
 @settings(max_examples=40)
@@ -88,7 +86,7 @@ def test_native_steps_are_those_of_torch_in_float64(instructions, attention, ste
     evolution_cases.assert_close(native, exact, 1e-6)
 
 
-@needs_native_code
+@native_only
 def test_native_steps_do_not_depend_on_the_number_of_threads():
     torch.manual_seed(1)
     evolution = Evolution(DECODER_WINDOW, alpha=0.3, beta=0.3, kernel_size=3)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from browsers import needs_browser
 from commands import ROOT
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.demo import LOCAL, listen
 from ea_fairseq.experiments.demo.pictures import Browser
 from mapped_models import write_models
+from needs import needs_browser
 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")

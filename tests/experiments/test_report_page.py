@@ -8,7 +8,6 @@ from importlib import util
 
 import pytest
 
-from browsers import needs_browser
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.pictures import Browser
 from ea_fairseq.experiments.page import page, picture
@@ -16,6 +15,7 @@ from ea_fairseq.experiments.reports.interactive_curves import library
 from ea_fairseq.experiments.scoring.results import SOURCE, TRANSLATION, Results
 from ea_fairseq.experiments.tables import Table
 from fake_results import EVOLVING, PLAIN, SENTENCES, make, references, write_results
+from needs import needs_browser
 
 DARK = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
 NAMES = ("training-loss", "validation-loss", "validation-bleu")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.experiments.scoring.scores import DEFINITIONS, all_scores, split_compounds, tokenized_bleu
-from moses_checkout import MOSES, needs_moses
+from needs import MOSES, needs_moses
 
 # Each with what multi-bleu.perl prints of it.
 COUNTED = [

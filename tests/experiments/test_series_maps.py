@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from browsers import needs_browser
 from ea_fairseq import EATimeSeries
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.pictures import Browser
 from ea_fairseq.series.ts_file import read_ts
+from needs import needs_browser
 from page_data import data_of
 from time_series import write_folder
 from untrained_encoders import save_series

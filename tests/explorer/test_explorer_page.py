@@ -11,7 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browsers import needs_browser
 from ea_fairseq.attention.maps import STAGES, AttentionMaps
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.pictures import Browser
@@ -19,6 +18,7 @@ from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, model_maps, 
 from ea_fairseq.explorer.fixed_point import MOST_DIGITS, FixedPoint
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, attention_page
 from ea_fairseq.hub.maps import AttentionByName
+from needs import needs_browser
 from page_data import data_of
 
 HEADS, LAYERS = 4, 6

@@ -16,7 +16,8 @@ from ea_fairseq.images import archive, folder
 from ea_fairseq.images.archive import read_archive
 from ea_fairseq.images.folder import ImageFolder
 from hostile_watch import watching
-from image_archives import CIFAR10, LABELS, draw_images, encode, members, needs_cifar10, write_images
+from image_archives import LABELS, draw_images, encode, members, write_images
+from needs import CIFAR10, needs_cifar10
 from small_archives import pack
 
 

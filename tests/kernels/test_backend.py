@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 
-from compilers import needs_compiler
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels import triton
@@ -19,6 +18,7 @@ from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from laws import FURTHER_LAWS, LAWS, draw_padded
 from model_checks import native_only
+from needs import needs_compiler
 from tiny import COMBINATIONS, build_loud
 
 # Of native code all tests check the laws where that is compiled.
@@ -139,7 +139,7 @@ def test_without_native_code_a_model_works_and_says_so_once(monkeypatch, caplog)
     backend.warn_slow_fallback.cache_clear()
 
 
-@pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+@native_only
 def test_with_native_code_nothing_is_said(monkeypatch, caplog):
     monkeypatch.setattr(backend, "backend", "auto")
     build_loud()

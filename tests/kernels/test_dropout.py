@@ -11,9 +11,9 @@ from torch.utils.checkpoint import checkpoint
 
 from ea_fairseq.kernels.cpu import DTYPES, native_library
 from ea_fairseq.kernels.dropout import Dropout, dropout, replace_dropout
+from model_checks import native_only
 
 MANY = 200_000
-needs_library = pytest.mark.skipif(not native_library.LIBRARY, reason="the native code is not compiled")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def kept(p: float, *shape: int, seed: int = 1, dtype: torch.dtype = torch.float3
     return Dropout.apply(torch.ones(shape, dtype=dtype), p, seed) != 0
 
 
-@needs_library
+@native_only
 @given(p=st.floats(0, 0.999), seed=st.integers(-(2**63), 2**63 - 1))
 def test_as_many_are_left_out_as_asked(p, seed):
     deviation = math.sqrt(p * (1 - p) / MANY)
@@ -35,7 +35,7 @@ def test_as_many_are_left_out_as_asked(p, seed):
     assert abs((~kept(p, MANY, seed=seed)).double().mean().item() - p) <= 6 * deviation + rare
 
 
-@needs_library
+@native_only
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("distance", [1, 2, 3, 16, 128, 2**16])
 def test_neighbours_say_nothing_of_each_other(p, distance):
@@ -44,14 +44,14 @@ def test_neighbours_say_nothing_of_each_other(p, distance):
     assert abs(products.mean().item()) <= 6 * p * (1 - p) / math.sqrt(MANY - distance)
 
 
-@needs_library
+@native_only
 @pytest.mark.parametrize("distance", [1, 2**16, 2**32])
 def test_seeds_say_nothing_of_each_other(distance):
     one, other = (kept(0.5, MANY, seed=seed).double() - 0.5 for seed in (7, 7 + distance))
     assert abs((one * other).mean().item()) <= 6 * 0.25 / math.sqrt(MANY)
 
 
-@needs_library
+@native_only
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 7, 2), (2**16 + 3,)], ids=str)
 def test_others_are_scaled_whatever_dtype_layout_and_instructions(shape, dtype, monkeypatch):

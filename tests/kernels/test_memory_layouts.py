@@ -9,14 +9,13 @@ from beam_search import found, generator_of, sample
 from ea_fairseq.attention.beam import BeamState
 from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.kernels import dispatch as backends
-from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
+from model_checks import SETS, native_only
 from native_cases import check
 from tiny import SKIPS, build_loud, random_tokens
 
-SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()
-KERNELS = [pytest.param("native", marks=pytest.mark.skipif(not LIBRARY, reason="not compiled")), "triton"]
+KERNELS = [pytest.param("native", marks=native_only), "triton"]
 backends_with_kernels = pytest.mark.parametrize("backend", KERNELS)
 
 

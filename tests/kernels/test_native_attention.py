@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import library
 
-from attentions import KINDS
 from ea_fairseq.attention.beam import BeamState
 from ea_fairseq.attention.cache import AttentionCache
 from ea_fairseq.attention.evolution import Evolution
@@ -16,16 +15,15 @@ from ea_fairseq.kernels.attend import attend, split_qkv
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu import step as native_step
-from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.kernels.window import CROSS_WINDOW
+from ea_fairseq.kernels.window import CROSS_WINDOW, WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from evolution_cases import CONVOLUTIONS, MIXES, assert_close, draw_case, mixes, sets_of_absent
+from model_checks import SETS, native_only
 
-pytestmark = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+pytestmark = native_only
 
-SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()
 TOLERANCES = {torch.float32: 1e-6, torch.bfloat16: 2e-2}
 seeds = st.integers(0, 2**32 - 1)
 
@@ -74,7 +72,7 @@ def draw_attention(seed, kind, kernel, alpha, sizes, shared=True, learned=""):
     sentences, heads, queries, keys, width = sizes
     keys = queries if kind != "cross" else keys
     evolution = Evolution(
-        KINDS[kind],
+        WINDOWS[kind],
         alpha=alpha,
         beta=0.3 if kernel else 0.0,
         kernel_size=kernel or 1,
@@ -130,7 +128,7 @@ def assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes, shared=Tru
 
 @given(
     seed=seeds,
-    kind=st.sampled_from(list(KINDS)),
+    kind=st.sampled_from(list(WINDOWS)),
     kernel=st.sampled_from([None, 1, 3, 5]),
     alpha=st.sampled_from([0.0, 0.4]),
     sizes=st.tuples(
@@ -147,7 +145,7 @@ def test_attention(instructions, seed, kind, kernel, alpha, sizes, shared):
 
 @pytest.mark.parametrize("learned", ["", "head", "input"], ids=["fixed", "by head", "by word"])
 @pytest.mark.parametrize("chosen", ["native", "reference"])
-@given(seed=seeds, kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from([None, 1, 3, 5]))
+@given(seed=seeds, kind=st.sampled_from(list(WINDOWS)), kernel=st.sampled_from([None, 1, 3, 5]))
 @settings(max_examples=8, derandomize=True)
 def test_attention_away_from_the_kink(chosen, learned, seed, kind, kernel):
     """Where no unit is near ReLU's kink, outputs and gradients are as exact as float32 is."""

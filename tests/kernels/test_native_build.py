@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from commands import ROOT, run
-from compilers import COMPILERS
+from needs import COMPILERS
 
 NATIVE = ROOT / "ea_fairseq" / "kernels" / "cpu"
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from commands import PLUGIN
-from compilers import COMPILER, needs_compiler
 from ea_fairseq.kernels.cpu import interface as native_interface
 from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Interface
 from ea_fairseq.kernels.cpu.native_library import (
@@ -23,8 +22,8 @@ from ea_fairseq.kernels.cpu.native_library import (
 )
 from ea_fairseq.kernels.cpu.structs import HEADERS, STRUCTS, read_structs
 from forked import run_forked
-
-needs_native_code = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+from model_checks import native_only
+from needs import COMPILER, needs_compiler
 
 # Functions that must not be called.
 DEADLY = "#include <stdlib.h>\nconst char *instruction_set(void) { abort(); }\n" + "".join(
@@ -149,7 +148,7 @@ def test_the_reference_needs_none(copied, library, kind):
     assert said == []
 
 
-@needs_native_code
+@native_only
 def test_the_first_that_fits_is_taken(tmp_path):
     (tmp_path / "_native.a.so").write_bytes(b"")
     for name in ("_native.b.so", "_native.c.so"):
@@ -168,7 +167,7 @@ def test_all_that_do_not_fit_are_named(tmp_path):
     assert why_not.count(f"{tmp_path}/_native.") == 2
 
 
-@needs_native_code
+@native_only
 @pytest.mark.parametrize("changed", ["fused_arguments.h", "workers.c"])
 def test_a_library_of_earlier_sources_does_not_fit(tmp_path, changed):
     (tmp_path / "_native.so").symlink_to(LIBRARY._name)
@@ -181,7 +180,7 @@ def test_a_library_of_earlier_sources_does_not_fit(tmp_path, changed):
     assert find(tmp_path) == (None, f"{tmp_path}/_native.so is not of this version of ea_fairseq")
 
 
-@needs_native_code
+@native_only
 def test_no_cut_of_the_library_kills_who_loads_it(tmp_path):
     whole = Path(LIBRARY._name).read_bytes()
     for size in [*range(0, 4096, 61), *range(4096, len(whole), len(whole) // 97)]:
@@ -230,7 +229,7 @@ def test_what_the_reader_of_structs_does_not_know_is_refused(declaration, tmp_pa
             read_structs(tmp_path, ("one.h",))
 
 
-@needs_native_code
+@native_only
 def test_the_library_tells_of_itself():
     told = Interface.of(LIBRARY)
     assert (told.version, told.fused_arguments, told.step) == (VERSION, *SIZES)
@@ -250,7 +249,7 @@ def test_a_processor_is_asked_for_all_that_code_for_it_needs():
             assert f"bit_{feature.upper()}" in asked
 
 
-@needs_native_code
+@native_only
 @pytest.mark.skipif(not Path("/proc/cpuinfo").is_file(), reason="needs Linux, which lists a processor's features")
 def test_the_library_finds_the_instruction_sets_that_linux_lists():
     features = set(re.findall(r"\w+", Path("/proc/cpuinfo").read_text(encoding="utf-8")))

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from commands import PLUGIN, ROOT
-from compilers import COMPILER, needs_compiler
 from ea_fairseq.search.native_model import PANEL, pack_linear
+from needs import COMPILER, needs_compiler
 from precision import rounded
 
 EMULATION = ROOT / "tests" / "support" / "emulation"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands import PLUGIN, ROOT
-from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from model_checks import SETS, native_only
 
 CASES = 1200
 FLAGS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fPIC", "-shared"]
@@ -29,7 +29,7 @@ maps, mask = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, dtype=torch.bool)
 native_evolution.forward(maps, FusedArguments(*[None] * 5, mask, None, None, 1.0, 0, 0))
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")]
+pytestmark = [pytest.mark.slow, native_only]
 
 
 @pytest.fixture(scope="module", params=list(RUNTIMES))
@@ -84,8 +84,7 @@ def test_the_sanitizers_see_a_mistake(run_sanitized):
 
 
 def test_no_call_of_many_makes_one(run_sanitized):
-    sets = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :]
-    result = run_sanitized("-m", "native_cases", CASES, *sets)
+    result = run_sanitized("-m", "native_cases", CASES, *SETS)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{CASES} cases" in result.stdout
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import check_records, dispatch, evolve, reference, sample_maps, self_check
 from ea_fairseq.kernels.check_records import Record
-from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.kind import Kind
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.triton.evolution import Tiling
 from ea_fairseq.kernels.window import ENCODER_WINDOW, WINDOWS
+from model_checks import native_only
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 
@@ -305,7 +305,7 @@ def test_nothing_is_checked_while_a_graph_is_compiled(monkeypatch, caplog):
     assert sum("PyTorch computes instead" in record.message for record in caplog.records) == 2  # forward and backward
 
 
-@pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+@native_only
 def test_native_code_is_not_checked(monkeypatch):
     monkeypatch.setattr(evolve, "kernels", REAL_KERNELS)
     monkeypatch.setattr(self_check, "compare", raising(AssertionError("is checked")))

@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ea_fairseq.analysis.cost import encoder_parameters
 from ea_fairseq.errors import UserError
-from encoders import PAD, TINY, build, draw, features
+from encoders import PAD, TINY, build, classes, draw, features
 from forked import run_forked, run_forked_well
 from laws import assert_close
 from loops import Evolving, Oracle, attend_to_self, feed_forward
@@ -37,11 +37,6 @@ def build_classifier(name: str, **options):
     torch.manual_seed(7)
     model.register_classification_head("head", num_classes=3)
     return make_loud(model)
-
-
-def classes(model, tokens):
-    with torch.no_grad():
-        return model(tokens, classification_head_name="head")[0]
 
 
 @torch.no_grad()

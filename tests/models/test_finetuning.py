@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from attentions import evolved
 from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from forked import run_forked, run_forked_well
 from laws import assert_close, scores
 from reversal import logged, train, train_command
 from tiny import OFF, TINY, build, build_loud, random_tokens
 
-WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
 NO_SKIP = {"no_encoder_skip": True}
 
 
@@ -41,7 +40,7 @@ def plain():
 
 
 @given(
-    window=st.sampled_from(WINDOWS),
+    window=st.sampled_from([*WINDOWS.values()]),
     kernel_size=st.sampled_from([1, 3, 5]),
     alpha=st.floats(0, 1),
     beta=st.floats(0.01, 1),

@@ -9,12 +9,11 @@ import torch
 from fairseq import options
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from ea_fairseq.attention.evolution import EvolutionOptions
 from ea_fairseq.models.transformer import UNSUPPORTED
 from laws import assert_decodes_stepwise
-from tiny import OFF, SKIPS, TINY, build, build_loud, dictionary, make_loud, random_tokens, sizes
+from tiny import OFF, SKIPS, TINY, build, build_loud, built, dictionary, make_loud, random_tokens, sizes
 
 BAD_VALUES = [
     *((f"ea_{name}", value) for name in ("alpha", "beta") for value in ("-0.1", "1.1", "nan", "inf", "much")),
@@ -196,8 +195,6 @@ def test_merged_embeddings_hold_the_words_of_both_languages():
     source_words, target_words = dictionary(10), dictionary(10)
     target_words.add_symbol("only-in-target")
     task = SimpleNamespace(source_dictionary=source_words, target_dictionary=target_words)
-    args = argparse.Namespace(arch="ea_transformer", merge_src_tgt_embed=True, **TINY)
-    ARCH_CONFIG_REGISTRY[args.arch](args)
-    model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
+    model = built("ea_transformer", task, 1, merge_src_tgt_embed=True, **TINY)
     assert model.encoder.embed_tokens is model.decoder.embed_tokens
     assert model.decoder.output_projection.out_features == len(target_words)

@@ -10,7 +10,7 @@ from ea_fairseq import EARobertaModel
 from ea_fairseq.analysis.cost import count_encoder_macs
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.pooled_head import HIDDEN, PooledHead
-from encoders import PAD, TINY, build, draw
+from encoders import PAD, TINY, build, classes, draw
 from forked import run_forked, run_forked_well
 from laws import assert_close
 from reversal import losses_of
@@ -26,11 +26,6 @@ def build_pooled(**options):
     torch.manual_seed(7)
     model.register_classification_head("head", num_classes=3)
     return make_loud(model)
-
-
-def classes(model, tokens):
-    with torch.no_grad():
-        return model(tokens, classification_head_name="head")[0]
 
 
 def words_of_pieces() -> Dictionary:

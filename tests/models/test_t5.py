@@ -5,7 +5,6 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import nn
 
 from ea_fairseq.attention.attention import Attention
@@ -18,7 +17,7 @@ from ea_fairseq.terms.t5 import T5Positions
 from laws import FURTHER_LAWS, LAWS, scores
 from mechanisms import ROWS
 from model_checks import assert_every_parameter_learns, assert_kernels_agree, native_only
-from tiny import TINY, build, make_loud, random_tokens
+from tiny import TINY, build, built, make_loud, random_tokens
 
 EVERYWHERE = "encoder,decoder,cross"
 VERSIONS = {"1.0": "t5_small", "1.1": "t5_1_1_small"}
@@ -45,10 +44,8 @@ def count(arch: str, **options) -> int:
     words = Dictionary()
     for number in range(32_128 - len(words)):
         words.add_symbol(str(number))
-    args = Namespace(arch=arch, **options)
-    ARCH_CONFIG_REGISTRY[arch](args)
     with torch.device("meta"):
-        model = ARCH_MODEL_REGISTRY[arch].build_model(args, Namespace(source_dictionary=words, target_dictionary=words))
+        model = built(arch, Namespace(source_dictionary=words, target_dictionary=words), 1, **options)
     return sum(map(torch.numel, model.parameters()))
 
 

@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import ea_fairseq
-from browsers import needs_browser
 from commands import ROOT
 from ea_fairseq.experiments.demo.pictures import Browser
+from needs import needs_browser
 
 LOADING = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 LOADED = ("stylesheet", "icon", "preload", "modulepreload", "manifest")  # of links, by what they are to the page

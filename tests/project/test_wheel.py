@@ -14,8 +14,8 @@ import fairseq
 import pytest
 
 from commands import ROOT, SIZES
-from compilers import COMPILERS
 from corpora import LANGUAGES, write_corpus
+from needs import COMPILERS
 
 RECIPE = f"""
 [train]

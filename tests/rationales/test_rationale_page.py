@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from browsers import needs_browser
 from ea_fairseq.data.documents import Document
 from ea_fairseq.experiments.demo.pictures import Browser
 from ea_fairseq.experiments.rationales.evaluation import Explanation, Explanations, Predictions
 from ea_fairseq.experiments.rationales.metrics import PERCENTS
 from ea_fairseq.experiments.rationales.page import MOST_DOCUMENTS, rationales_page
+from needs import needs_browser
 from page_data import data_of
 
 MARKUP = "</script><script>window.owned=1</script>"

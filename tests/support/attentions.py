@@ -8,10 +8,9 @@ from torch import Tensor
 
 from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.inputs import Passed
-from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 
-KINDS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 SENTENCES, HEADS, WIDTH = 2, 2, 4
 
 
@@ -53,7 +52,7 @@ def evolved(attention: EvolvingAttention, own: Tensor, previous: Tensor, blank: 
 
 def draw_case(kind: str, kernel: int, seed: int, alpha: float = 0.4, beta: float = 0.3) -> Case:
     torch.manual_seed(seed)
-    evolution = Evolution(KINDS[kind], alpha=alpha, beta=beta, kernel_size=kernel)
+    evolution = Evolution(WINDOWS[kind], alpha=alpha, beta=beta, kernel_size=kernel)
     attention = EvolvingAttention(
         WIDTH, HEADS, evolution, self_attention=kind != "cross", encoder_decoder_attention=kind == "cross"
     ).double()

@@ -37,7 +37,11 @@ def run(*command, cwd: Path, stdin: str | None = None, **environment) -> subproc
 
 def run_well(*command, **options) -> str:
     """Runs a console command that must end well; returns what it wrote, errors included."""
-    result = run(*command, **options)
+    return written(run(*command, **options))
+
+
+def written(result: subprocess.CompletedProcess) -> str:
+    """What a command that must have ended well wrote."""
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr
 

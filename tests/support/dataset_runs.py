@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from corpora import run_prepare
 from datasets import TEST, TRAIN, DataSet
+from downloads import QUICK
 from ea_fairseq.data.archives import Place, read_table
 from ea_fairseq.plain.split_folder import SPLITS
 from fairseq_steps import read
@@ -17,7 +18,6 @@ from small_archives import write_archives
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TABLE = read_table(REPOSITORY / "ea_fairseq/data/archives.tsv")
-QUICK = {"DOWNLOAD_ATTEMPTS": "3", "DOWNLOAD_WAIT": "0.01", "DOWNLOAD_STALL": "20"}
 
 
 def path_of(place: Place) -> str:

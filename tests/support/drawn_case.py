@@ -7,10 +7,9 @@ from torch import Tensor
 
 from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.kernels.masks import MASKED_FROM
-from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 
-WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 MASK_TYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32)
 
 

@@ -1,17 +1,15 @@
 """Models that are an encoder alone: one of each mechanism, tiny, and what the tests ask of them."""
 
-import argparse
 from types import SimpleNamespace
 
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from ea_fairseq.attention.registry import FAMILIES
 from laws import assert_close
 from loops import Oracle, encode
 from mechanisms import ROWS
 from model_checks import by_our_forward
-from tiny import dictionary, make_loud, random_tokens
+from tiny import built, dictionary, make_loud, random_tokens
 
 TINY = {
     "encoder_embed_dim": 8,
@@ -31,12 +29,9 @@ OPTIONS = {  # of each family's encoder, by which its mechanism is on
 
 
 def build(arch: str = "ea_roberta", seed: int = 1, words=None, **options):
-    """A model in evaluation mode, as fairseq's command line would build it from these options."""
-    args = argparse.Namespace(**{"arch": arch, **options})
-    ARCH_CONFIG_REGISTRY[arch](args)
-    torch.manual_seed(seed)
+    """An encoder, in evaluation mode."""
     task = SimpleNamespace(source_dictionary=words or dictionary(), max_positions=lambda: 512)
-    return ARCH_MODEL_REGISTRY[arch].build_model(args, task).eval()
+    return built(arch, task, seed, **options)
 
 
 def build_encoder(family: str, layout: str = "roberta", seed: int = 1, **options):
@@ -57,6 +52,12 @@ def features(model, tokens):
     """What the last layer returns, (B, S, C)."""
     with torch.no_grad():
         return model(tokens, features_only=True)[0]
+
+
+def classes(model, tokens):
+    """Logits of the classes (B, classes)."""
+    with torch.no_grad():
+        return model(tokens, classification_head_name="head")[0]
 
 
 def draw(seed: int, sentences: int = 4, longest: int = 7):

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ea_fairseq.kernels.arguments import FusedArguments
-from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Window
+from ea_fairseq.kernels.window import CROSS_WINDOW, ENCODER_WINDOW, WINDOWS, Window
 
-WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
-CONVOLUTIONS = [(ENCODER_WINDOW, 1), *((window, kernel) for window in WINDOWS for kernel in (3, 5))]
+CONVOLUTIONS = [(ENCODER_WINDOW, 1), *((window, kernel) for window in WINDOWS.values() for kernel in (3, 5))]
 OPTIONAL = ["previous", "convolution", "padded_keys", "padded_queries", "future", "d_logits", "learned"]
 MIXES = [(0.6, 0.4), (0.6, 0.5), (0.5, -0.4)]  # weights of own and of previous logits; heads have one after the other
 mixes = st.sampled_from(MIXES)

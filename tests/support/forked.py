@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from commands import written
+
 MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "preprocess")}
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload([*MODULES.values(), "torch._dynamo"])  # the last is what torch's optimizers import
@@ -42,9 +44,7 @@ def run_forked(*command, **options) -> CompletedProcess:
 
 def run_forked_well(*command, **options) -> str:
     """Runs a command that must end well; returns what it wrote, errors included."""
-    result = run_forked(*command, **options)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout + result.stderr
+    return written(run_forked(*command, **options))
 
 
 def become(code: str, command: list[str], cwd: Path, environment: dict[str, str], stdout: Path, stderr: Path):

@@ -1,21 +1,14 @@
 """Images for tests: drawn ones, and their archives."""
 
 import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
-from commands import ROOT
 from small_archives import pack
 
-CIFAR10 = Path(os.environ.get("EA_FAIRSEQ_IMAGES") or ROOT.parent / "shared/data/images")
-needs_cifar10 = pytest.mark.skipif(
-    not (CIFAR10 / "train.tar.gz").is_file(), reason="set EA_FAIRSEQ_IMAGES to a folder that has train.tar.gz"
-)
 LABELS = ("cat", "dog", "owl")
 
 

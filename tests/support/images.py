@@ -1,16 +1,14 @@
 """Tiny models of images, images that are drawn, and what the tests ask of them."""
 
-import argparse
 from types import SimpleNamespace
 
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor, nn
 
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.images.description import ImageDescription
 from encoders import OPTIONS
-from tiny import make_loud
+from tiny import built, make_loud
 
 HEAD = "sentence_classification_head"
 
@@ -21,11 +19,8 @@ def describe(height: int, width: int | None = None, channels: int = 3, classes: 
 
 
 def build(arch: str, description: ImageDescription, seed: int = 1, **options) -> nn.Module:
-    """A model in evaluation mode, as fairseq's command line would build it from these options."""
-    args = argparse.Namespace(arch=arch, **options)
-    ARCH_CONFIG_REGISTRY[arch](args)
-    torch.manual_seed(seed)
-    model = ARCH_MODEL_REGISTRY[arch].build_model(args, SimpleNamespace(description=description))
+    """A model of images, in evaluation mode."""
+    model = built(arch, SimpleNamespace(description=description), seed, **options)
     model.register_classification_head(HEAD, description.outputs)
     return model.eval()
 

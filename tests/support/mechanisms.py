@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-import oracles_positions  # noqa: F401  the terms' loops
+import oracles_content  # noqa: F401  the terms' loops
+import oracles_positions  # noqa: F401
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
-from oracles_content import Synthesizer
 from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
 from oracles_rivals import (
     Both,
@@ -58,7 +58,7 @@ ROWS = {
     "lite_transformer": Row(LongShortRange(), {"weight_dropout": 0.0}),
     "value_residual": Row(ValueResidual()),
     "talking_heads": Row(TalkingHeads()),
-    "synthesizer": Row(Synthesizer()),
+    "synthesizer": Row(Oracle()),
     "composite_transformer": Row(Oracle()),
     "quadratic_transformer": Row(Oracle()),
     "composable_attention": Row(Composable(), {"compose_by_key": True}),

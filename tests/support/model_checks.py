@@ -10,13 +10,14 @@ from ea_fairseq.analysis.cost import count_macs
 from ea_fairseq.analysis.parts import parts
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.cpu.native_library import LIBRARY
+from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from laws import draw_padded
 from loops import Oracle, decode, encode
 from tiny import random_tokens
 
 UNSEEN = re.compile(" (mul_?|mean|layer_norm|batch_norm)$")  # operators that torch's counter of FLOPs does not know
 native_only = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()  # of this processor
 interpreted = pytest.param("triton", marks=pytest.mark.slow)  # without a GPU
 each_backend = pytest.mark.parametrize("backend", [pytest.param("native", marks=native_only), interpreted])
 

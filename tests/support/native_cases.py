@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from backend_comparison import compare, outcome
-from drawn_case import WINDOWS, Case
+from drawn_case import Case
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.masks import MASKED_FROM
+from ea_fairseq.kernels.window import WINDOWS
 from evolution_cases import MIXES
 
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from loops import TERMS, Oracle, Tokens
+from loops import TERMS, Tokens
 
 LENGTH = 10  # of the sentences that synthesizers in tests know, padding not counted
 CONTENT_TERMS = {  # options by name
@@ -15,10 +15,6 @@ CONTENT_TERMS = {  # options by name
         for name in ("dense", "random", "dense+dot", "random+dot")
     },
 }
-
-
-class Synthesizer(Oracle):
-    """Plain attention over the terms below."""
 
 
 def multiplicative(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:

@@ -52,6 +52,14 @@ class Sinking(Oracle):
         return weights * self.part
 
 
+class Remembering(Oracle):
+    """An oracle that reads the words again once they have scores."""
+
+    def own(self, attention, tokens):
+        self.tokens = tokens
+        return super().own(attention, tokens)
+
+
 class OfLayersBelow(Oracle):
     """Keys and values, mixed with those of the layers below in self-attention; passed on are pairs of both."""
 
@@ -87,15 +95,11 @@ class Depth(OfLayersBelow):
         return keys, mixed
 
 
-class Moda(OfLayersBelow):
+class Moda(OfLayersBelow, Remembering):
     """One softmax over words and over the query's word in the layers below."""
 
     def mix(self, attention, queries):
         return self.layers[-1]
-
-    def own(self, attention, tokens):
-        self.tokens = tokens
-        return super().own(attention, tokens)
 
     def logits(self, attention, kind, own, previous, masked):
         self.of_words = own
@@ -182,12 +186,8 @@ class Differential(Oracle):
         return output
 
 
-class Differential2(Oracle):
+class Differential2(Remembering):
     """Version 2: of each head's map, less that of a second query on the same keys."""
-
-    def own(self, attention, tokens):
-        self.tokens = tokens
-        return super().own(attention, tokens)
 
     def weights(self, attention, kind, weights, masked):
         words, keys = self.tokens.queries, self.tokens.projected["k"]
@@ -205,12 +205,8 @@ class Differential2(Oracle):
         return found
 
 
-class Composable(Oracle):
+class Composable(Remembering):
     """Heads mixed by matrices of the query's word and, where there are any, of the key's, before and after softmax."""
-
-    def own(self, attention, tokens):
-        self.tokens = tokens
-        return super().own(attention, tokens)
 
     def logits(self, attention, kind, own, previous, masked):
         return self.compose(attention.query_logits, attention.key_logits, own)

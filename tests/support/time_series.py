@@ -1,25 +1,23 @@
 """Tiny models of time series, series that are drawn, and what the tests ask of them."""
 
-import argparse
 import gzip
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.series.description import SeriesDescription
-from encoder_tasks import ENCODER_TASKS, needs
 from encoders import OPTIONS
-from tiny import make_loud
+from needs import ENCODER_TASKS, needs_file
+from tiny import built, make_loud
 
 CHANNELS, LONGEST = 3, 9
 HEAD = "sentence_classification_head"
 CORPORA = ENCODER_TASKS / "timeseries"
-needs_corpora = needs("timeseries/JapaneseVowels/JapaneseVowels_TRAIN.ts.gz")
+needs_corpora = needs_file("timeseries/JapaneseVowels/JapaneseVowels_TRAIN.ts.gz")
 TINY = {
     "width": 16,
     "blocks": 2,
@@ -42,12 +40,9 @@ def describe(channels: int = CHANNELS, longest: int = LONGEST, labels=("a", "b",
 
 
 def build(arch: str, seed: int = 1, description: SeriesDescription | None = None, head: bool = True, **options):
-    """A model in evaluation mode, as fairseq's command line would build it from these options."""
-    args = argparse.Namespace(**{"arch": arch, **options})
-    ARCH_CONFIG_REGISTRY[arch](args)
-    torch.manual_seed(seed)
+    """A model of time series, in evaluation mode."""
     task = SimpleNamespace(description=description or describe())
-    model = ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+    model = built(arch, task, seed, **options)
     if head:
         model.register_classification_head(HEAD, task.description.outputs)
     return model.eval()

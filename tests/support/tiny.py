@@ -40,14 +40,19 @@ def dictionary(size: int = VOCABULARY) -> Dictionary:
     return words
 
 
-def build(arch: str = "ea_transformer", seed: int = 1, **options):
+def built(arch: str, task: object, seed: int, **options):
     """A model in evaluation mode, as fairseq's command line would build it from these options."""
-    args = argparse.Namespace(**{"arch": arch, "dropout": 0.0, **options})
+    args = argparse.Namespace(arch=arch, **options)
     ARCH_CONFIG_REGISTRY[arch](args)
-    words = dictionary()
     torch.manual_seed(seed)
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
     return ARCH_MODEL_REGISTRY[arch].build_model(args, task).eval()
+
+
+def build(arch: str = "ea_transformer", seed: int = 1, **options):
+    """A model for translation, in evaluation mode."""
+    words = dictionary()
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    return built(arch, task, seed, **{"dropout": 0.0, **options})
 
 
 def build_loud(seed: int = 1, loudness: float = 1.0, **options):

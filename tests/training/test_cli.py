@@ -12,8 +12,8 @@ from fairseq.utils import import_user_module
 import ea_fairseq
 from commands import OFF, PLUGIN, ROOT, run_python, run_well
 from corpora import warm_environment
-from devices import DEVICES
 from forked import run_forked_well
+from needs import DEVICES
 from reversal import DATA, SENTENCES, generate_command, losses_of, train, train_command
 
 CHECKPOINTS = "check points"
