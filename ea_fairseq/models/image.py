@@ -12,7 +12,7 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models.image_options import ImageOptions
-from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
+from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name, mark_embeddings
 from ea_fairseq.models.time_series import set_options
 from ea_fairseq.options import Options
 
@@ -41,6 +41,7 @@ class ImageModel(MechanismModel):
         super().__init__()
         self.args, self.encoder, self.description = args, encoder, description
         self.classification_heads = nn.ModuleDict()
+        mark_embeddings(self)
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:

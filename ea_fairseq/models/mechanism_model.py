@@ -30,6 +30,7 @@ from ea_fairseq.options import Options
 from ea_fairseq.plain.flags import flag_of
 
 DASHBOARDS = ("tensorboard_logdir", "wandb_project")
+NOT_OF_LAYERS = ("embed_positions", "lm_head.weight", "output_projection.weight")  # embeddings that are no modules
 LOG_PRIORITY = 10_000  # fairseq logs metrics in the order of their priorities; ours come last
 
 
@@ -199,8 +200,8 @@ class MechanismModel(BaseFairseqModel):
 def mark_embeddings(model: nn.Module) -> None:
     """Marks matrices with a row for each token or position, so that ``--optimizer muon`` can leave them out."""
     for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding) or name.endswith(".output_projection"):
-            for parameter in module.parameters(recurse=False):
+        for part, parameter in module.named_parameters(recurse=False):
+            if isinstance(module, nn.Embedding) or f"{name}.{part}".endswith(NOT_OF_LAYERS):
                 parameter.is_embedding = True
 
 

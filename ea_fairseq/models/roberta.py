@@ -17,7 +17,13 @@ from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import POOLED, EncoderOptions
 from ea_fairseq.models.layer_options import LayerOptions
-from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
+from ea_fairseq.models.mechanism_model import (
+    MechanismModel,
+    architecture,
+    class_name,
+    class_of_name,
+    mark_embeddings,
+)
 from ea_fairseq.models.pooled_head import PooledHead
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options
@@ -84,6 +90,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         self.args = args
         self.init_weights()
         self.classification_heads = nn.ModuleDict()
+        mark_embeddings(self)
 
     def init_weights(self) -> None:
         """Initializes parameters as BERT does."""

@@ -1,10 +1,12 @@
 """``--optimizer muon``: torch's Muon for matrices, AdamW for the rest."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from fairseq.optim import register_optimizer
+from omegaconf import II
 from torch.nn import Parameter
 
 from ea_fairseq.errors import UserError
@@ -16,7 +18,8 @@ class MuonAndAdamW(torch.optim.Optimizer):
 
     A matrix moves by its momentum with all singular values set to about 1. Steps are scaled to the size of AdamW's
     (Liu et al., Muon is Scalable for LLM Training, 2025, arXiv 2502.16982), so both take one learning rate. Embeddings
-    and the output projection are the parameters whose ``is_embedding`` is set, as models of this package do.
+    and the output projection are the parameters whose ``is_embedding`` is set, as models of this package do; fairseq's
+    copies of parameters for ``--fp16`` and ``--bf16`` do not have it.
     """
 
     def __init__(self, params: Iterable[Parameter], lr: float, **options: Any):
@@ -49,18 +52,31 @@ class MuonAndAdamW(torch.optim.Optimizer):
         return loss
 
 
-@register_optimizer("muon", dataclass=AdamWConfig)
+@dataclass
+class MuonConfig(AdamWConfig):
+    """AdamW's flags, and fairseq's flags of half precision, which exclude Muon."""
+
+    fp16: bool = II("common.fp16")
+    bf16: bool = II("common.bf16")
+
+
+@register_optimizer("muon", dataclass=MuonConfig)
 class Muon(TorchOptimizer):
     """Muon and AdamW, with AdamW's flags."""
 
     NAME, OPTIMIZER = "muon", MuonAndAdamW
     SETTINGS: ClassVar = {}
 
-    def __init__(self, cfg: AdamWConfig, params: Iterable[Parameter]):
+    def __init__(self, cfg: MuonConfig, params: Iterable[Parameter]):
         """
         Raises:
-            UserError: if an option is out of range, or torch has no Muon.
+            UserError: if an option is out of range, torch has no Muon, or parameters are in half precision.
         """
+        if cfg.fp16 or cfg.bf16:
+            raise UserError(
+                "--optimizer muon cannot tell embeddings from other matrices under --fp16 and --bf16: train with "
+                "--autocast bf16"
+            )
         if not hasattr(torch.optim, "Muon"):
             raise UserError(f"--optimizer muon needs torch 2.9 or later, and this is {torch.__version__}")
         super().__init__(cfg, params)

@@ -73,6 +73,10 @@ FLAGS = {
     "heads": (["--encoder-attention-heads", "3"], "--encoder-attention-heads must divide --encoder-embed-dim"),
     "no heads": (["--decoder-attention-heads", "0"], "--decoder-attention-heads must divide"),
     "two widths": (["--share-all-embeddings", "--decoder-embed-dim", "8"], "requires --encoder-embed-dim to match"),
+    "Muon in half precision": (
+        ["--optimizer", "muon", "--fp16", "--fp16-no-flatten-grads"],
+        "--optimizer muon cannot tell embeddings from other matrices under --fp16 and --bf16: train with --autocast",
+    ),
     "file for a folder": (["--save-dir", "a file"], "a file"),
     "another model's optimizer": (["--restore-file", "plain/checkpoint_last.pt"], "--reset-optimizer"),
     "missing start of a training": (["--restore-file", "plane.pt"], "--restore-file: there is no file plane.pt"),

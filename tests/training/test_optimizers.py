@@ -5,19 +5,24 @@ import torch
 from fairseq.optim import build_optimizer
 from omegaconf import OmegaConf
 
+import encoders
+import images
+import time_series
+import tiny
 from ea_fairseq.errors import UserError
 from ea_fairseq.optim.torch_optimizers import AdamWConfig, RAdamConfig
 
 TORCHS = {"radam": (torch.optim.RAdam, {"decoupled_weight_decay": True}), "adamw": (torch.optim.AdamW, {"fused": True})}
 OPTIMIZERS = pytest.mark.parametrize("name", [*TORCHS, "muon"])
 OF_ONE = pytest.mark.parametrize("name", TORCHS)
-MUON = {"_name": "muon", "adam_betas": [0.9, 0.99], "adam_eps": 1e-8, "weight_decay": 0.1, "lr": [0.1]}
+ADAMW = {"_name": "adamw", "adam_betas": [0.9, 0.99], "adam_eps": 1e-8, "weight_decay": 0.1, "lr": [0.1]}
+MUON = {**ADAMW, "_name": "muon", "fp16": False, "bf16": False}
 MODEL = {"matrix": (6, 4), "embedding": (5, 4), "vector": (4,)}
 
 
 def build(name: str, parameter, **given):
-    options = {"_name": name, "adam_betas": [0.9, 0.99], "adam_eps": 1e-8, "weight_decay": 0.0, "lr": [0.1]}
-    return build_optimizer(OmegaConf.create({**options, **given}), [parameter])
+    options = {**(MUON if name == "muon" else ADAMW), "_name": name, "weight_decay": 0.0, **given}
+    return build_optimizer(OmegaConf.create(options), [parameter])
 
 
 def steps(optimizer, parameter, count: int = 12) -> torch.Tensor:
@@ -98,7 +103,7 @@ def test_muon_moves_matrices_by_momentum_with_equal_singular_values_and_the_rest
     stepped(muon, model, 1)
     step = (before - model["matrix"].detach()) / (0.1 * 0.2 * 6**0.5)  # the scale of AdamW's steps
     assert torch.linalg.svdvals(step).sub(1).abs().max() < 0.35  # as near as five iterations of Newton and Schulz come
-    adamw = build_optimizer(OmegaConf.create({**MUON, "_name": "adamw", "weight_decay": 0.0}), list(others.values()))
+    adamw = build_optimizer(OmegaConf.create({**ADAMW, "weight_decay": 0.0}), list(others.values()))
     stepped(adamw, others, 1)
     assert torch.equal(model["embedding"], others["embedding"]) and torch.equal(model["vector"], others["vector"])
     assert not torch.equal(model["matrix"], others["matrix"])
@@ -113,3 +118,32 @@ def test_muon_resumes_as_if_undisturbed():
     resumed.load_state_dict(second.state_dict(), {"lr": 0.1})
     for ours, its in zip(stepped(resumed, half, 3), expected, strict=True):
         assert torch.equal(ours, its)
+
+
+NO_LAYERS = {  # matrices with a row for each token, position or segment
+    "text": ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight"],
+    "encoder": ["encoder.sentence_encoder.embed_tokens.weight", "encoder.sentence_encoder.embed_positions.weight"],
+}
+MODELS = {
+    "Transformer": (lambda: tiny.build(**tiny.TINY), NO_LAYERS["text"]),
+    "RoBERTa": (lambda: encoders.build("ea_roberta", **encoders.TINY), NO_LAYERS["encoder"]),
+    "BERT, not tied": (
+        lambda: encoders.build("ea_bert", **encoders.TINY, untie_weights_roberta=True),
+        [*NO_LAYERS["encoder"], "encoder.sentence_encoder.segment_embeddings.weight", "encoder.lm_head.weight"],
+    ),
+    "classifier": (
+        lambda: encoders.build("transformer_classifier", **encoders.TINY, segments=2),
+        [NO_LAYERS["encoder"][0], "encoder.sentence_encoder.segment_embeddings.weight"],
+    ),
+    "ViT": (lambda: images.build_tiny("vit_tiny"), ["encoder.embed_positions"]),
+    "time series": (lambda: time_series.build_tiny("dc_transformer"), ["encoder.embed_positions.weight"]),
+}
+
+
+@pytest.mark.parametrize(("build_model", "expected"), MODELS.values(), ids=MODELS)
+def test_muon_leaves_embeddings_and_the_output_projection_to_adamw(build_model, expected):
+    model = build_model()
+    optimizer = build_optimizer(OmegaConf.create(MUON), list(model.parameters()))
+    _, of_adamw = ({id(parameter) for parameter in group["params"]} for group in optimizer.param_groups)
+    found = {name for name, parameter in model.named_parameters() if parameter.ndim == 2 and id(parameter) in of_adamw}
+    assert found == set(expected)
