@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion
+from fairseq.data.iterators import EpochBatchIterating
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
@@ -49,6 +50,7 @@ class NodePredictionTask(PredictionTask[GraphDescription]):
         if not 0 <= cfg.l2 < float("inf"):
             raise UserError(f"--l2 must be a number from 0 up, not {cfg.l2}")
         self._graph: Graph | None = None
+        self.validates: list[NodeDataset] = []  # the first validation set, and the one that is being validated on
 
     @property
     def graph(self) -> Graph:
@@ -92,23 +94,39 @@ class NodePredictionTask(PredictionTask[GraphDescription]):
         model.register_classification_head(HEAD, self.description.outputs)
         return model
 
-    def train_step(self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Adds the gradient of the L2 term times the number of nodes, by which fairseq divides."""
-        loss, sample_size, logging_output = super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
-        if self.cfg.l2:
+    def get_batch_iterator(self, dataset: NodeDataset, *args: Any, **kwargs: Any) -> EpochBatchIterating:
+        """Returns fairseq's iterator.
+
+        All nodes of a validation are one batch: each reads the whole graph, and ``both_best`` compares validations.
+        """
+        if dataset is not self.datasets.get("train"):
+            self.validates = [*self.validates[:1], dataset]
+            kwargs |= {"max_tokens": None, "max_sentences": len(dataset), "required_batch_size_multiple": 1}
+        return super().get_batch_iterator(dataset, *args, **kwargs)
+
+    def train_step(self, sample: dict, model: Any, criterion: Any, *args: Any, **kwargs: Any) -> Any:
+        """Trains with the L2 term times the number of nodes, by which fairseq divides; logs the loss without it."""
+
+        def penalized(model: Any, sample: dict) -> tuple[Tensor, int, dict]:
+            loss, nodes, logging_output = criterion(model, sample)
             squares: Tensor = sum(parameter.square().sum() for parameter in model.parameters())
-            optimizer.backward(sample_size * self.cfg.l2 / 2 * squares)
-        return loss, sample_size, logging_output
+            return loss + nodes * self.cfg.l2 / 2 * squares, nodes, logging_output
+
+        return super().train_step(sample, model, penalized if self.cfg.l2 else criterion, *args, **kwargs)
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """Logs fairseq's metrics and, in validation, ``both_best``: how often loss and accuracy were both best, or 0.
 
+        It is 0 for all sets of ``--valid-subset`` but the first, by which fairseq keeps checkpoints.
         With ``--best-checkpoint-metric both_best --maximize-best-checkpoint-metric --patience 100``, training follows
         the rule of GAT's authors: it keeps the last epoch in which both matched or beat their best values so far, and
         ends after 100 epochs in which neither did.
         """
         super().reduce_metrics(logging_outputs, criterion)
         if criterion.training:
+            return
+        if self.validates and self.validates[-1] is not self.validates[0]:
+            metrics.log_scalar("both_best", 0)
             return
         nodes = sum(log["sample_size"] for log in logging_outputs)
         loss = float(sum(log["loss"] for log in logging_outputs)) / nodes

@@ -74,14 +74,26 @@ def test_a_resumed_training_is_the_same(home, log):
     assert all(torch.equal(whole["model"][name], parts["model"][name]) for name in whole["model"])
 
 
+def test_a_validation_is_one_batch_of_its_first_set(home, log):
+    """Small batches, and a second validation set, change no number of the first."""
+    flags = ["--patience", "5", "--l2", "5e-4", "--batch-size-valid", "2"]
+    both = run_forked_well(*command("both", 4, *flags, "--valid-subset", "valid,test"), cwd=home)
+    found = [[one[f"valid_{name}"] for one in valid(both)] for name in ("loss", "both_best")]
+    assert found == [[one[f"valid_{name}"] for one in valid(log)][:4] for name in ("loss", "both_best")]
+    assert '"test_both_best": "0"' in both
+
+
 def test_l2_adds_its_gradient_for_each_node(home, graph):
-    """Half the sum of squares, as often as there are nodes, because fairseq divides by them."""
+    """Half the sum of squares, as often as there are nodes, because fairseq divides by them; not to the logged loss.
+
+    A batch whose gradient fairseq ignores has none of it.
+    """
 
     class Optimizer:
         backward = staticmethod(torch.Tensor.backward)
 
-    gradients = []
-    for l2 in (0.0, 0.25):
+    gradients, losses = [], []
+    for l2, ignored in ((0.0, False), (0.25, False), (0.25, True)):
         task = NodePredictionTask(NodePredictionConfig(data=str(home / "graph"), l2=l2))
         torch.manual_seed(1)
         model = build_network("gat", task.description)
@@ -90,11 +102,15 @@ def test_l2_adds_its_gradient_for_each_node(home, graph):
 
         def criterion(model, sample):
             output, _ = model(**sample["net_input"], classification_head_name=HEAD)
-            return output.square().sum(), len(sample["target"]), {}
+            loss = output.square().sum()
+            return loss, len(sample["target"]), {"loss": loss.data}
 
         torch.manual_seed(2)
-        task.train_step(sample, model, criterion, Optimizer(), 0)
+        _, _, logged = task.train_step(sample, model, criterion, Optimizer(), 0, ignore_grad=ignored)
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+        losses.append(logged["loss"])
+    assert losses[0] == losses[1]
+    assert not any(gradient.any() for gradient in gradients[2].values())
     for (name, plain), parameter in zip(gradients[0].items(), model.parameters(), strict=True):
         torch.testing.assert_close(gradients[1][name], plain + len(dataset) * 0.25 * parameter.detach())
 
