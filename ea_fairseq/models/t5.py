@@ -17,7 +17,6 @@ from torch import nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family, makers
 from ea_fairseq.models.decoder import MechanismDecoder
-from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.layer import MechanismLayer
 from ea_fairseq.models.mechanism_model import architecture, class_name, class_of_name
 from ea_fairseq.models.t5_options import T5Options
@@ -73,32 +72,30 @@ class T5(MechanismTransformer):
             UserError: naming the flag, if an option is out of range or not supported by the mechanism.
         """
         model = super().build_model(args, task)
-        initialize(model, T5Options.from_namespace(args))
+        initialize(model, T5Options.from_namespace(args), has_embeddings=bool(args.encoder_embed_path))
         return model
-
-    @classmethod
-    def build_encoder(cls, cfg: Any, src_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismEncoder:
-        """Builds the encoder."""
-        return MechanismEncoder(cfg, src_dict, embed_tokens, attention=cls.attention_of(cfg, "encoder"))
 
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismDecoder:
         """Builds the decoder, which shares the encoder's embeddings; in T5 1.0 its output projection does, too."""
         if T5Options.from_namespace(cfg).untied_output:
             cfg.share_decoder_input_output_embed = False
-        attention, cross = (cls.attention_of(cfg, kind) for kind in ("decoder", "cross"))
-        return MechanismDecoder(cfg, tgt_dict, embed_tokens, attention=attention, cross=cross)
+        return super().build_decoder(cfg, tgt_dict, embed_tokens)
 
     @classmethod
     def attention_of(cls, cfg: Any, kind: str) -> type[Attention]:
-        """Returns the class of the attentions of a kind: the mechanism's, or plain attention."""
+        """Returns the class of the attentions of a kind: plain attention unless ``--ea-in`` names it."""
         return cls.family.attention if kind in T5Options.from_namespace(cfg).kinds else Attention
 
 
-def initialize(model: T5, options: T5Options) -> None:
-    """Initializes T5's own parameters as T5 does: scores are not scaled, so the queries' weights are small instead."""
+def initialize(model: T5, options: T5Options, has_embeddings: bool) -> None:
+    """Initializes T5's own parameters as T5 does: scores are not scaled, so the queries' weights are small instead.
+
+    Args:
+        has_embeddings: whether the encoder's embeddings are read from a file.
+    """
     width = model.encoder.embed_tokens.embedding_dim
-    weights: list[tuple[nn.Module | None, float]] = [(model.encoder.embed_tokens, 1.0)]
+    weights: list[tuple[nn.Module | None, float]] = [] if has_embeddings else [(model.encoder.embed_tokens, 1.0)]
     if options.untied_output:
         weights.append((model.decoder.output_projection, width**-0.5))
     for module in model.modules():

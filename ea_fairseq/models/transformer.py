@@ -88,19 +88,25 @@ class MechanismTransformer(MechanismModel, TransformerModel):
 
     @classmethod
     def build_encoder(cls, cfg: Any, src_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismEncoder:
-        """Builds the encoder, whose attentions have the mechanism."""
-        return MechanismEncoder(cfg, src_dict, embed_tokens, attention=cls.family.attention)
+        """Builds the encoder."""
+        return MechanismEncoder(cfg, src_dict, embed_tokens, attention=cls.attention_of(cfg, "encoder"))
 
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismDecoder:
-        """Builds the decoder, whose attentions have the mechanism."""
+        """Builds the decoder."""
         return MechanismDecoder(
             cfg,
             tgt_dict,
             embed_tokens,
             no_encoder_attn=cfg.no_cross_attention,
-            attention=cls.family.attention,
+            attention=cls.attention_of(cfg, "decoder"),
+            cross=cls.attention_of(cfg, "cross"),
         )
+
+    @classmethod
+    def attention_of(cls, cfg: Any, kind: str) -> type[Attention]:
+        """Returns the class of the attentions of a kind: ``encoder``, ``decoder`` or ``cross``."""
+        return cls.family.attention
 
 
 def register_transformer(family: Family, archs: Mapping[str, str]) -> None:

@@ -94,6 +94,18 @@ def test_the_mechanism_acts_where_it_is_told_to(kinds):
             assert type(layer.encoder_attn) is (own if "cross" in kinds.split(",") else Attention)
 
 
+@each_version
+def test_flags_of_other_transformers_count(arch, tmp_path):
+    """Without encoder-decoder attentions, and with embeddings of a file."""
+    assert all(layer.encoder_attn is None for layer in build_t5(arch, no_cross_attention=True).decoder.layers)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text(f"2 8\nw0{' 2.5' * 8}\nw3{' -1.5' * 8}\n")
+    model = build_t5(arch, encoder_embed_path=str(vectors))
+    words = model.encoder.dictionary
+    assert model.encoder.embed_tokens.weight[words.index("w0")].tolist() == [2.5] * 8
+    assert model.decoder.embed_tokens.weight[words.index("w3")].tolist() == [-1.5] * 8
+
+
 def test_other_kinds_are_refused():
     with pytest.raises(UserError, match="--ea-in must be some of encoder, decoder and cross, with commas, not 'all'"):
         build_t5("t5_small", "ea_transformer", ea_in="all")
