@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.layer_options import LayerOptions
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class SentenceEncoder(MechanismEncoder):
         self.segment_embeddings = nn.Embedding(options.segments, size) if options.segments else None
         self.embedding_proj = nn.Linear(size, width) if size != width else None
         if self.layer_norm is not None and size != width:  # fairseq gives it the width of embeddings
-            self.layer_norm = LayerNorm(width, export=cfg.export)
+            self.layer_norm = LayerOptions.from_namespace(cfg).norm_of(width, options.layer_norm_eps)
 
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.evolution import EvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES, LAYOUTS
+from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import EncoderOptions
@@ -167,6 +168,16 @@ def test_what_goes_into_the_layers_is_berts_sum():
     found = encoder.forward_embedding(tokens)[0][0]
     torch.testing.assert_close(found, normed @ encoder.embedding_proj.weight.T, rtol=0, atol=1e-12)
     assert {module.eps for module in model.modules() if isinstance(module, torch.nn.LayerNorm)} == {1e-12}
+
+
+@pytest.mark.parametrize("size", [0, 4])
+def test_the_last_norm_is_like_those_of_the_layers(size):
+    options = {"norm": "rms", "no_biases": True, "encoder_normalize_before": True, "embedding_size": size}
+    encoder = build_encoder("ea_transformer", **options).encoder.sentence_encoder
+    assert type(encoder.layer_norm) is type(encoder.layers[0].final_layer_norm) is RMSNorm
+    options |= {"norm": "layer"}
+    norm = build_encoder("ea_transformer", **options, layer_norm_eps=1e-3).encoder.sentence_encoder.layer_norm
+    assert (type(norm), norm.bias, norm.eps, len(norm.weight)) == (torch.nn.LayerNorm, None, 1e-3, 8)
 
 
 def test_precomputed_embeddings_of_words_take_the_place_of_words():
