@@ -20,8 +20,9 @@ from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.build_attention import build_attention, refuse_idle_attention
 from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
-from ea_fairseq.models.image_options import DEPTHS, ResNetOptions
+from ea_fairseq.models.image_options import DEPTHS, OF_ATTENTION, ResNetOptions
 from ea_fairseq.models.resnet_layout import LAYOUTS, STEMS, halved, pooled
+from ea_fairseq.options import require_defaults
 
 
 def attend_to_pixels(attention: Attention, x: Tensor, previous: Passed) -> tuple[Tensor, Passed]:
@@ -121,6 +122,8 @@ class ResNetEncoder(ImageEncoder):
         if options.augment == "none":
             reason = "--augment none leaves no attention"
             refuse_idle_attention(args, attention, reason, "resnet_34, or another depth,")
+            require_defaults(options, reason, OF_ATTENTION)
+        require_defaults(options, "residual networks have no dropout", ("dropout",))
         self.chains, self.args, self.attention, self.options = Chains(attention), args, attention, options
         kernel, stride = STEMS["small" if layout.is_small else "large"]
         self.stem = convolution(description.channels, layout.widths[0], kernel, stride)

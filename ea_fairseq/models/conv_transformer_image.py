@@ -19,7 +19,8 @@ from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models.aa_resnet import Chains, attend_to_pixels, convolution
 from ea_fairseq.models.build_attention import build_attention, refuse_idle_attention
 from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
-from ea_fairseq.models.image_options import ConvTransformerImageOptions
+from ea_fairseq.models.image_options import OF_ATTENTION, ConvTransformerImageOptions
+from ea_fairseq.options import require_defaults
 
 STAGES = 4
 WIDTHS = (1, 2, 4, 4)  # of stages, relative to the first
@@ -79,7 +80,9 @@ class ConvTransformerImageEncoder(ImageEncoder):
         if min(sides) < 2 ** (STAGES - 1):
             raise UserError(f"images of {sides[0]} x {sides[1]} pixels are too small to be halved {STAGES - 1} times")
         if not options.attention_stages:
-            refuse_idle_attention(args, attention, "--attention-stages 0 leaves no attention", "cnn_image")
+            reason = "--attention-stages 0 leaves no attention"
+            refuse_idle_attention(args, attention, reason, "cnn_image")
+            require_defaults(options, reason, OF_ATTENTION)
         widths = [options.stage_width * factor for factor in WIDTHS]
         self.stem, self.stem_norm = convolution(description.channels, widths[0], 3, 1), nn.BatchNorm2d(widths[0])
         self.count, chains, reads, layers = options.stage_layers, Chains(attention), 0, []

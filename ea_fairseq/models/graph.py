@@ -22,7 +22,7 @@ from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
 from ea_fairseq.models.time_series import set_options
-from ea_fairseq.options import Options
+from ea_fairseq.options import Options, require_defaults
 
 MODELS: dict[str, type["GraphModel"]] = {}  # by the model's name
 
@@ -122,7 +122,10 @@ class GraphModel(MechanismModel):
             raise UserError(f"--arch {args.arch} is for --task node_prediction")
         cls.check_args(args)
         cls.refuse_decoder_flags(args)
-        return cls(args, description)
+        model = cls(args, description)
+        if not any(layer.mechanism.passes_logits for layer in model.layers):
+            require_defaults(GraphOptions.from_namespace(args), "no layer passes logits on", ("ea_heads",))
+        return model
 
 
 def register(name: str, family: Family, defaults: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ea_fairseq.errors import UserError
 from ea_fairseq.options import DEPTH, FRACTION, SIZE, Options, Values, one_of, option, whole
 
+OF_ATTENTION = ("attention_dropout", "encoder_attention_heads")  # options that a model without attention does not use
 DEPTHS = (20, 34, 50, 101, 152)  # of residual networks
 
 

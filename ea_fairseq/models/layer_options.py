@@ -12,13 +12,14 @@ from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.connections import CONNECTIONS, AttentionResidual, Stack
 from ea_fairseq.models.mudd import separate_inputs
-from ea_fairseq.options import Options, one_of, option, switch, whole
+from ea_fairseq.options import Options, one_of, option, require_defaults, switch, whole
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improve Transformer, 2020, by --ffn
     "swiglu": F.silu,
     "geglu": partial(F.gelu, approximate="tanh"),  # as in T5 1.1
 }
 FFNS = ("plain", *GATES)
+WITH_STREAMS = ("hyper", "mhc")
 OF_LAYERS = ("dense", "mudd")  # connections of layers, not of sub-layers
 CONNECTED = ("residual", *CONNECTIONS, *OF_LAYERS)
 MULTIPLE = 8  # of hidden units, if their number is not given
@@ -75,6 +76,10 @@ class LayerOptions(Options):
         super().__post_init__()
         if self.residual_block > 1 and self.connections != "attention":
             raise UserError("--residual-block is for --connections attention: leave it out")
+        if self.ffn not in GATES:
+            require_defaults(self, "--ffn plain has no gates", ("gated_ffn_dim",))
+        if self.connections not in WITH_STREAMS:
+            require_defaults(self, f"--connections {self.connections} has no streams", ("streams",))
 
     def norm_of(self, width: int, epsilon: float) -> nn.Module:
         """Builds a norm of vectors (..., width); ``epsilon`` is for layer norms."""

@@ -149,9 +149,11 @@ class MechanismModel(BaseFairseqModel):
         Raises:
             UserError: naming the flag of a decoder or of encoder-decoder attentions, or of scores without content.
         """
-        for opt in fields(cls.family.attention.options):
-            if any(kind in opt.name.split("_") for kind in ("decoder", "cross")) and getattr(args, opt.name, False):
-                raise UserError(f"{flag_of(opt.name)} is a flag of decoders, and this model has none: leave it out")
+        names = [opt.name for opt in fields(cls.family.attention.options)]
+        names = [name for name in names if {"decoder", "cross"} & {*name.split("_")}]
+        for name in (*names, "scale_logits", "start_with_padding"):
+            if getattr(args, name, False):
+                raise UserError(f"{flag_of(name)} is a flag of decoders, and this model has none: leave it out")
         terms = TermOptions.from_namespace(args)
         if terms.no_content_scores and terms.attention_type != "dot":
             raise UserError(

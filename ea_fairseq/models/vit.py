@@ -90,7 +90,9 @@ class VitEncoder(ImageEncoder):
         shared: dict[str, nn.Module] = {}
         contexts = (LayerContext("encoder", layer, shared, grid) for layer in range(options.encoder_layers))
         self.layers = nn.ModuleList(VitLayer(args, attention, context) for context in contexts)
-        self.layer_norm = LayerOptions.from_namespace(args).norm_of(self.width, EPSILON)
+        parts = LayerOptions.from_namespace(args)
+        self.layer_norm = parts.norm_of(self.width, EPSILON)
+        self.final_dropout = nn.Dropout(options.dropout) if parts.final_dropout else nn.Identity()
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, width)"""
@@ -104,7 +106,7 @@ class VitEncoder(ImageEncoder):
         for layer in self.layers:
             x, passed = layer(x, passed)
         # The class token, or the mean of all patches.
-        x = self.layer_norm(x)
+        x = self.final_dropout(self.layer_norm(x))
         return x.mean(dim=0) if self.class_token is None else x[0]
 
 

@@ -1,5 +1,7 @@
 """Attention over edges equals dense attention with a mask of non-edges, and has the laws of a graph."""
 
+from itertools import product
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -72,8 +74,14 @@ def dense(model: torch.nn.Module, graph: Graph, arch: str) -> Tensor:
     return outputs.mean(dim=0) + model.output_bias
 
 
-@pytest.mark.parametrize("options", [{}, {"ea_heads": "mix"}, {"output_heads": 4, "graph_layers": 3}], ids=str)
-@pytest.mark.parametrize("arch", ARCHS)
+PASS_LOGITS = ("ea_gat", "pa_gat", "realformer_gat")
+NETWORKS = [
+    *product(ARCHS, [{}, {"output_heads": 4, "graph_layers": 3}]),
+    *((arch, {"ea_heads": "mix"}) for arch in PASS_LOGITS),
+]
+
+
+@pytest.mark.parametrize(("arch", "options"), NETWORKS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_sparse_equals_dense_with_a_mask(arch, options, seed):
     graph = draw_graph(seed)
@@ -141,6 +149,12 @@ def test_kernels_that_read_neighbours_are_refused():
     for arch, flag in (("ea_gat", "ea_kernel_size"), ("pa_gat", "pa_kernel_size")):
         with pytest.raises(UserError, match="the edges of a graph have no order: give kernels of 1x1"):
             build_network(arch, CORA, **{flag: 3})
+
+
+def test_a_mix_of_logits_is_refused_where_no_layer_passes_any_on():
+    for arch in {*ARCHS}.difference(PASS_LOGITS):
+        with pytest.raises(UserError, match=r"^no layer passes logits on for --ea-heads to act on$"):
+            build_network(arch, CORA, ea_heads="mix")
 
 
 def test_neighbours_in_a_map_of_edges_depend_on_their_order(monkeypatch):

@@ -165,8 +165,9 @@ def test_learned_weights_and_a_growing_evolution_leave_no_parameter_without_a_gr
 
 @each_base
 def test_without_alpha_and_beta_it_is_the_plain_model_to_the_last_bit(base):
+    dropout = {} if base == "aa_resnet_20" else {"dropout": 0.1}
     plain, ours = (
-        build_tiny(base, family, **options, dropout=0.1)
+        build_tiny(base, family, **options, **dropout)
         for family, options in ((None, {}), ("ea_transformer", {"ea_alpha": 0.0, "ea_beta": 0.0}))
     )
     assert list(plain.state_dict()) == list(ours.state_dict())
@@ -246,6 +247,12 @@ def test_all_layers_are_a_chain_unless_heads_are_pruned():
     assert lengths("vit_tiny", encoder_layers=4) == [4]
     assert lengths("conv_image_small", encoder_layers=5) == [5]
     assert lengths("conv_image_small", encoder_layers=5, pruned_heads="0,0,1,1,0") == [2, 2, 1]
+
+
+def test_the_last_dropout_of_a_vit_is_applied_to_its_output():
+    models = [build_tiny("vit_tiny", dropout=0.5, final_dropout=on).train() for on in (False, True)]
+    never, dropped = (model(draw(1, IMAGES["vit_tiny"]))[0] == 0 for model in models)
+    assert not never.any() and dropped.any() and not dropped.all()
 
 
 def test_with_a_plain_start_the_first_of_each_chain_has_no_convolution():

@@ -12,6 +12,7 @@ from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.attention.pixels import PixelAttention
 from ea_fairseq.errors import UserError
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from encoders import build as build_encoder
 from images import build as build_image
@@ -152,6 +153,9 @@ REFUSED = [
     ),
     ("conv_image_small", "value_residual", {}, "value residual changes values, and the heads of this model read tok"),
     ("vit_tiny", "ea_transformer", {"decoder_skip": True}, "--decoder-skip is a flag of decoders"),
+    ("vit_tiny", None, {"scale_logits": True}, "--scale-logits is a flag of decoders"),
+    ("vit_tiny", None, {"start_with_padding": True}, "--start-with-padding is a flag of decoders"),
+    ("aa_resnet_20", "ea_transformer", {"dropout": 0.1}, "residual networks have no dropout for --dropout to act on"),
 ]
 
 
@@ -159,6 +163,13 @@ REFUSED = [
 def test_a_bad_option_is_refused_in_one_sentence(base, family, given, sentence):
     with pytest.raises(UserError, match=f"^{sentence}[^\n]*$"):
         build_tiny(base, family, **given)
+
+
+@pytest.mark.parametrize(("name", "value"), [("attention_dropout", 0.1), ("encoder_attention_heads", 2)])
+@pytest.mark.parametrize("arch", ["resnet_20", "cnn_image"])
+def test_flags_of_attention_are_refused_in_models_without_any(arch, name, value):
+    with pytest.raises(UserError, match=rf"leaves no attention for {flag_of(name)} to act on$"):
+        build_image(arch, describe(32), **{name: value})
 
 
 def test_shaws_values_are_refused_where_keys_are_wider_than_values():

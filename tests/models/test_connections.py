@@ -8,6 +8,7 @@ import torch
 
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
+from ea_fairseq.models.layer_options import WITH_STREAMS
 from ea_fairseq.models.streams import Sinkhorn
 from ea_fairseq.search.support import unsupported_reasons
 from laws import FURTHER_LAWS, LAWS, assert_close, assert_decodes_stepwise, draw_padded, scores
@@ -25,7 +26,8 @@ each = pytest.mark.parametrize("name", NAMES)
 
 def build_with(name, family="ea_transformer", **options):
     """A loud model whose connections are not as they start, of evolving attention."""
-    given = {**TINY, **PRE_NORM, **ROWS[family].options, "streams": 3, **options}
+    streams = {"streams": 3} if name in WITH_STREAMS else {}
+    given = {**TINY, **PRE_NORM, **ROWS[family].options, **streams, **options}
     model = make_loud(build(family, **OPTIONS[name], **given))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():

@@ -189,7 +189,10 @@ def test_precomputed_embeddings_of_words_take_the_place_of_words():
     assert not torch.allclose(found, encoder(tokens)["encoder_out"][0])
 
 
-@pytest.mark.parametrize("opt", ["no_decoder_conv", "no_cross_conv", "decoder_skip", "cross_skip"])
+OF_DECODERS = ("no_decoder_conv", "no_cross_conv", "decoder_skip", "cross_skip", "scale_logits", "start_with_padding")
+
+
+@pytest.mark.parametrize("opt", OF_DECODERS)
 def test_a_flag_of_a_decoder_is_refused(opt):
     name = "--" + opt.replace("_", "-")
     with pytest.raises(UserError, match=f"^{name} is a flag of decoders"):
