@@ -3,6 +3,7 @@
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from fairseq.criterions import CRITERION_REGISTRY, FairseqCriterion
+from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.tasks import FairseqTask
 
@@ -67,9 +68,11 @@ class DescribedTask(FairseqTask, Generic[D]):
         if not issubclass(found, kind) and found.__module__.startswith(("fairseq.", "ea_fairseq.")):
             raise UserError(f"--task {self.cfg._name} needs --criterion {name}")
 
-    def get_batch_iterator(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> EpochBatchIterating:
+    def get_batch_iterator(
+        self, dataset: FairseqDataset, *args: Any, num_workers: int = 0, **kwargs: Any
+    ) -> EpochBatchIterating:
         """Returns fairseq's iterator without the processes of ``--num-workers``: the data is already in memory."""
-        return super().get_batch_iterator(*args, num_workers=0, **kwargs)
+        return super().get_batch_iterator(dataset, *args, num_workers=0, **kwargs)
 
     @property
     def source_dictionary(self) -> None:

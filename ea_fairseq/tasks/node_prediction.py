@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion
+from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
@@ -50,7 +51,7 @@ class NodePredictionTask(PredictionTask[GraphDescription]):
         if not 0 <= cfg.l2 < float("inf"):
             raise UserError(f"--l2 must be a number from 0 up, not {cfg.l2}")
         self._graph: Graph | None = None
-        self.validates: list[NodeDataset] = []  # the first validation set, and the one that is being validated on
+        self.validates: list[FairseqDataset] = []  # the first validation set, and the one that is being validated on
 
     @property
     def graph(self) -> Graph:
@@ -94,7 +95,7 @@ class NodePredictionTask(PredictionTask[GraphDescription]):
         model.register_classification_head(HEAD, self.description.outputs)
         return model
 
-    def get_batch_iterator(self, dataset: NodeDataset, *args: Any, **kwargs: Any) -> EpochBatchIterating:
+    def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> EpochBatchIterating:
         """Returns fairseq's iterator.
 
         All nodes of a validation are one batch: each reads the whole graph, and ``both_best`` compares validations.
