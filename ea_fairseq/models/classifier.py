@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 from fairseq.models.roberta import RobertaModel
 from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
@@ -22,7 +22,7 @@ from ea_fairseq.attention.registry import CLASSIFIERS, Family, makers, register_
 from ea_fairseq.blocks.token_convolution import ConvolvedTokens
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import CLASS_TOKEN, ClassifierOptions
-from ea_fairseq.models.mechanism_model import architecture, class_name
+from ea_fairseq.models.mechanism_model import architecture, register
 from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options
@@ -196,8 +196,8 @@ class SentenceClassifier(MechanismRoberta):
 
 def make_classifier(family: Family) -> None:
     """Registers the classifier ``NAME_classifier`` of an attention with fairseq."""
-    arch, about = f"{family.name}_classifier", {"family": family, "__doc__": family.attention.__doc__}
-    MODELS[arch] = register_model(arch)(type(class_name(arch), (SentenceClassifier,), about))
+    arch = f"{family.name}_classifier"
+    MODELS[arch] = register(arch, SentenceClassifier, family=family, __doc__=family.attention.__doc__)
     defaults = DEFAULTS | dict(family.defaults["classifier"])
     register_model_architecture(arch, arch)(architecture(defaults, base_architecture))
 

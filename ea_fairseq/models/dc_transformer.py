@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
@@ -24,8 +24,8 @@ from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks, none_if_empty
 from ea_fairseq.models.build_attention import build_attention, refuse_idle_attention
-from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
-from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
+from ea_fairseq.models.mechanism_model import MechanismModel, register, set_options
+from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options, require_defaults
 from ea_fairseq.series.description import SeriesDescription
@@ -169,10 +169,9 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
             require_defaults(options, "--attention-share 1 leaves no convolution", names)
 
 
-def register(name: str, family: Family, archs: Mapping[str, Mapping[str, object]]) -> None:
+def register_archs(name: str, family: Family, archs: Mapping[str, Mapping[str, object]]) -> None:
     """Registers a model with fairseq, and its architectures, each with defaults of options."""
-    about = {"family": family, "__doc__": family.attention.__doc__}
-    model = MODELS[name] = register_model(name)(type(class_name(name), (DCTransformer,), about))
+    model = MODELS[name] = register(name, DCTransformer, family=family, __doc__=family.attention.__doc__)
     for arch, defaults in archs.items():
         register_model_architecture(name, arch)(
             lambda args, defaults=dict(defaults): set_options(args, model.option_classes(), defaults)
@@ -183,15 +182,10 @@ def register_time_series(family: Family) -> None:
     """Registers a family's model of time series, ``ea_dc_transformer``, unless its layers have another branch."""
     if not family.attention.has_branch:
         name = family.model("dc_transformer")
-        register(name, family, {name: family.time_series_defaults})
+        register_archs(name, family, {name: family.time_series_defaults})
 
 
-def __getattr__(name: str) -> type[DCTransformer]:
-    """Returns a model by its class name, for pickle and imports."""
-    return class_of_name(MODELS.values(), __name__, name)
-
-
-register(
+register_archs(
     "dc_transformer",
     Family("dc_transformer", Attention, {}),
     {

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
@@ -20,11 +20,8 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.models.graph_options import GraphOptions
-from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
-from ea_fairseq.models.time_series import set_options
+from ea_fairseq.models.mechanism_model import MechanismModel, register, set_options
 from ea_fairseq.options import Options, require_defaults
-
-MODELS: dict[str, type["GraphModel"]] = {}  # by the model's name
 
 
 class GraphModel(MechanismModel):
@@ -123,15 +120,14 @@ class GraphModel(MechanismModel):
         cls.check_args(args)
         cls.refuse_decoder_flags(args)
         model = cls(args, description)
-        if not any(layer.mechanism.passes_logits for layer in model.layers):
+        if not any(module.passes_logits for module in model.modules() if isinstance(module, Attention)):
             require_defaults(GraphOptions.from_namespace(args), "no layer passes logits on", ("ea_heads",))
         return model
 
 
-def register(name: str, family: Family, defaults: Mapping[str, object]) -> None:
+def register_network(name: str, family: Family, defaults: Mapping[str, object]) -> None:
     """Registers a model with fairseq, and its architecture of the same name."""
-    about = {"family": family, "__doc__": family.attention.__doc__}
-    model = MODELS[name] = register_model(name)(type(class_name(name), (GraphModel,), about))
+    model = register(name, GraphModel, family=family, __doc__=family.attention.__doc__)
     register_model_architecture(name, name)(lambda args: set_options(args, model.option_classes(), defaults))
 
 
@@ -139,12 +135,7 @@ def register_graph(family: Family) -> None:
     """Registers a family's model of graphs, ``ea_gat``, if its steps support edges and its layers have no branch."""
     attention = family.attention
     if not attention.has_branch and attention.fits_edges(attention.options(**family.graph_defaults)):
-        register(family.model("gat"), family, family.graph_defaults)
+        register_network(family.model("gat"), family, family.graph_defaults)
 
 
-def __getattr__(name: str) -> type[GraphModel]:
-    """Returns a model by its class name, for pickle and imports."""
-    return class_of_name(MODELS.values(), __name__, name)
-
-
-register("gat", Family("gat", Attention, {}), {})
+register_network("gat", Family("gat", Attention, {}), {})

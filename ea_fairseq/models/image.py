@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
@@ -12,11 +12,8 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models.image_options import ImageOptions
-from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name, mark_embeddings
-from ea_fairseq.models.time_series import set_options
+from ea_fairseq.models.mechanism_model import MechanismModel, mark_embeddings, register, set_options
 from ea_fairseq.options import Options
-
-MODELS: dict[str, type["ImageModel"]] = {}  # by the model's name
 
 
 class ImageEncoder(nn.Module):
@@ -102,16 +99,10 @@ def register_image(
         return
     else:
         name = family.model(base)
-    about = {"family": family, "__doc__": family.attention.__doc__}
-    model = MODELS[name] = register_model(name)(type(class_name(name), (kind,), about))
+    model = register(name, kind, family=family, __module__=__name__, __doc__=family.attention.__doc__)
     defaults = {size: {**given, **family.image_defaults(base)} for size, given in sizes.items()}
     archs = {name: next(iter(defaults.values()))} | {f"{name}_{size}": given for size, given in defaults.items()}
     for arch, given in archs.items():
         register_model_architecture(name, arch)(
             lambda args, given=given: set_options(args, model.option_classes(), given)
         )
-
-
-def __getattr__(name: str) -> type[ImageModel]:
-    """Returns a model by its class name, for pickle and imports."""
-    return class_of_name(MODELS.values(), __name__, name)

@@ -1,15 +1,16 @@
 """Code that all models with a mechanism share, for any of fairseq's models that they are built on."""
 
 import copy
+import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.logging import metrics
-from fairseq.models import BaseFairseqModel
+from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
@@ -31,6 +32,7 @@ from ea_fairseq.plain.flags import flag_of
 
 DASHBOARDS = ("tensorboard_logdir", "wandb_project")
 NOT_OF_LAYERS = ("embed_positions", "lm_head.weight", "output_projection.weight")  # embeddings that are no modules
+Model = TypeVar("Model", bound=BaseFairseqModel)
 LOG_PRIORITY = 10_000  # fairseq logs metrics in the order of their priorities; ours come last
 
 
@@ -210,6 +212,7 @@ def mark_embeddings(model: nn.Module) -> None:
 def log_metrics(model: nn.Module, args: Any) -> None:
     """Logs the metrics of each attention, such as the norms of kernels, if ``args`` name a dashboard.
 
+    Under fairseq-hydra-train they do not: it names dashboards in ``common``, which models do not get.
     They are computed only when fairseq writes its metrics, from the model after the update that they are written for.
     """
     if not any(getattr(args, dashboard, None) for dashboard in DASHBOARDS):
@@ -246,13 +249,14 @@ def class_name(name: str) -> str:
     return "".join(part.upper() if len(part) < 3 else part.capitalize() for part in name.split("_")) + "Model"
 
 
-def class_of_name(models: Iterable[type], module: str, name: str) -> type:
-    """Returns the model with a class name, for pickle and imports.
+def register(name: str, kind: type[Model], **attributes: Any) -> type[Model]:
+    """Registers with fairseq, and returns, a class of models of a kind, and puts it into the kind's module."""
+    model = type(class_name(name), (kind,), {"__module__": kind.__module__, **attributes})
+    setattr(sys.modules[model.__module__], model.__name__, model)
+    return register_model(name)(model)
 
-    Raises:
-        AttributeError: if there is none.
-    """
-    for model in models:
-        if model.__name__ == name:
-            return model
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+def set_options(args: Any, classes: tuple[type[Options], ...], defaults: Mapping[str, object]) -> None:
+    """Sets missing options to the defaults of an architecture, so that checkpoints have all of them."""
+    for opt in (opt for options in classes for opt in fields(options)):
+        setattr(args, opt.name, getattr(args, opt.name, defaults.get(opt.name, opt.default)))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoderModel, register_model, register_model_architecture
+from fairseq.models import FairseqEncoderModel, register_model_architecture
 from fairseq.models.roberta import RobertaEncoder, RobertaLMHead, RobertaModel
 from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
@@ -17,13 +17,7 @@ from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import POOLED, EncoderOptions
 from ea_fairseq.models.layer_options import LayerOptions
-from ea_fairseq.models.mechanism_model import (
-    MechanismModel,
-    architecture,
-    class_name,
-    class_of_name,
-    mark_embeddings,
-)
+from ea_fairseq.models.mechanism_model import MechanismModel, architecture, mark_embeddings, register
 from ea_fairseq.models.pooled_head import PooledHead
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options
@@ -206,14 +200,8 @@ def register_encoders(family: Family) -> None:
     """Registers a family's encoders with fairseq, such as ``ea_roberta`` and ``ea_bert``, and their architectures."""
     for layout in LAYOUTS:
         name = family.encoder(layout)
-        model = type(class_name(name), (MechanismRoberta,), {"family": family, "__doc__": family.attention.__doc__})
-        MODELS[name] = register_model(name)(model)
+        MODELS[name] = register(name, MechanismRoberta, family=family, __doc__=family.attention.__doc__)
         for arch, size in family.encoder_archs(layout).items():
             sizes = dict(zip(SIZE_OPTIONS, SIZES[size], strict=True))
             defaults = sizes | LAYOUT_DEFAULTS[layout] | dict(family.encoder_defaults)
             register_model_architecture(name, arch)(architecture(defaults, base_architecture))
-
-
-def __getattr__(name: str) -> type[MechanismRoberta]:
-    """Returns a model by its class name, for pickle and imports."""
-    return class_of_name(MODELS.values(), __name__, name)

@@ -9,7 +9,7 @@ has gated feed-forward networks and a separate output projection. EA-T5 is in Wa
 from typing import Any, cast
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 from fairseq.models.transformer import base_architecture
 from fairseq.tasks import FairseqTask
 from torch import nn
@@ -18,7 +18,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family, makers
 from ea_fairseq.models.decoder import MechanismDecoder
 from ea_fairseq.models.layer import MechanismLayer
-from ea_fairseq.models.mechanism_model import architecture, class_name, class_of_name
+from ea_fairseq.models.mechanism_model import architecture, register
 from ea_fairseq.models.t5_options import T5Options
 from ea_fairseq.models.transformer import TERMS, MechanismTransformer
 from ea_fairseq.options import Options
@@ -135,15 +135,9 @@ def register_t5(family: Family | None) -> None:
         name = family.model("t5")
     own = {option: value for option, value in family.encoder_defaults.items() if option != "segments"}
     own = {**(POSITIONS if TERMS.isdisjoint(own) else {}), **own}
-    about = {"family": family, "__doc__": family.attention.__doc__}
-    MODELS[name] = register_model(name)(type(class_name(name), (T5,), about))
+    MODELS[name] = register(name, T5, family=family, __doc__=family.attention.__doc__)
     for arch, size in {name: "base", **{f"{name}_{size}": size for size in SIZES}}.items():
         register_model_architecture(name, arch)(architecture({**options_of_size(size), **own}, base_architecture))
-
-
-def __getattr__(name: str) -> type[T5]:
-    """Returns a model by its class name, for pickle and imports."""
-    return class_of_name(MODELS.values(), __name__, name)
 
 
 makers["t5"] = register_t5

@@ -1,8 +1,6 @@
 """Models of time series: an encoder of steps, and output layers that read its representation."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +12,6 @@ from torch import Tensor, nn
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.state_dict import refuse_mismatch
 from ea_fairseq.models.time_series_options import TimeSeriesOptions
-from ea_fairseq.options import Options
 from ea_fairseq.series.description import SeriesDescription
 
 logger = logging.getLogger(__name__)
@@ -155,9 +152,3 @@ class TimeSeriesModel(BaseFairseqModel):
         if strict:
             refuse_mismatch(self, state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg)
-
-
-def set_options(args: Any, classes: tuple[type[Options], ...], defaults: Mapping[str, object]) -> None:
-    """Sets missing options to the defaults of an architecture, so that checkpoints have all of them."""
-    for opt in (opt for options in classes for opt in fields(options)):
-        setattr(args, opt.name, getattr(args, opt.name, defaults.get(opt.name, opt.default)))

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.kernels.masks import AttentionMasks, none_if_empty
-from ea_fairseq.models.mechanism_model import class_name
-from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
+from ea_fairseq.models.mechanism_model import register, set_options
+from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel
 from ea_fairseq.models.time_series_options import TimeSeriesOptions
 from ea_fairseq.options import Options
 
@@ -106,13 +106,13 @@ class TimeSeriesBaseline(TimeSeriesModel):
         return cls(args, cls.build_encoder(description.channels, options), description)
 
 
-def register(name: str, build_encoder: Callable[[int, TimeSeriesOptions], nn.Module]) -> None:
+def register_baseline(name: str, build_encoder: Callable[[int, TimeSeriesOptions], nn.Module]) -> None:
     """Registers a model with fairseq, given a function that builds an encoder for C channels."""
-    about = {"build_encoder": staticmethod(build_encoder), "__doc__": build_encoder.__doc__}
-    model = register_model(name)(type(class_name(name), (TimeSeriesBaseline,), about))
+    builds = staticmethod(build_encoder)
+    model = register(name, TimeSeriesBaseline, build_encoder=builds, __doc__=build_encoder.__doc__)
     register_model_architecture(name, name)(lambda args: set_options(args, model.option_classes(), {}))
 
 
-register("time_series_lstm", lambda channels, options: Recurrent(nn.LSTM, channels, options))
-register("time_series_gru", lambda channels, options: Recurrent(nn.GRU, channels, options))
-register("time_series_resnet", ResNet)
+register_baseline("time_series_lstm", lambda channels, options: Recurrent(nn.LSTM, channels, options))
+register_baseline("time_series_gru", lambda channels, options: Recurrent(nn.GRU, channels, options))
+register_baseline("time_series_resnet", ResNet)

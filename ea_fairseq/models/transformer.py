@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 from fairseq.tasks import FairseqTask
 from torch import nn
@@ -21,7 +21,7 @@ from ea_fairseq.models.decoder import MechanismDecoder
 from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.graph import register_graph
 from ea_fairseq.models.layer_options import LayerOptions
-from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
+from ea_fairseq.models.mechanism_model import MechanismModel, architecture, register
 from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.vit import register_vit
 from ea_fairseq.options import Options
@@ -111,13 +111,13 @@ class MechanismTransformer(MechanismModel, TransformerModel):
 
 def register_transformer(family: Family, archs: Mapping[str, str]) -> None:
     """Registers a family's Transformer with fairseq, and its architectures; ``archs`` has their sizes by name."""
-    attrs = {"family": family, "__doc__": family.attention.__doc__}
-    MODELS[family.name] = register_model(family.name)(type(class_name(family.name), (MechanismTransformer,), attrs))
+    name = family.name
+    MODELS[name] = register(name, MechanismTransformer, family=family, __doc__=family.attention.__doc__)
     for arch, size in archs.items():
         own = family.defaults.get(size.removeprefix("modern_"), {})
         rotates = size.startswith("modern_") and TERMS.isdisjoint(own)
         defaults = {**SIZES[size], **({"relative_positions": "rope"} if rotates else {}), **own}
-        register_model_architecture(family.name, arch)(architecture(defaults, base_architecture))
+        register_model_architecture(name, arch)(architecture(defaults, base_architecture))
 
 
 def make_models(family: Family) -> None:
@@ -126,13 +126,8 @@ def make_models(family: Family) -> None:
     register_encoders(family)
     register_time_series(family)
     register_graph(family)
-    for register in (register_vit, register_aa_resnet, register_conv_image, register_conv_transformer_image):
-        register(family)
-
-
-def __getattr__(name: str) -> type[MechanismTransformer]:
-    """Returns a model by its class name, for pickle and imports."""
-    return class_of_name(MODELS.values(), __name__, name)
+    for register_images in (register_vit, register_aa_resnet, register_conv_image, register_conv_transformer_image):
+        register_images(family)
 
 
 makers["mechanism"] = make_models

@@ -2,14 +2,18 @@
 
 import gc
 import logging
+import pickle
 import subprocess
 import sys
 from pkgutil import iter_modules
 
 import pytest
+from fairseq.models import MODEL_REGISTRY
 
+import ea_fairseq
 from commands import PLUGIN, ROOT
 from ea_fairseq import imports
+from ea_fairseq.models import image, transformer
 
 SCORES = """
 import sys
@@ -84,6 +88,15 @@ def test_whichever_module_is_imported_first_all_is_registered(folder):
     registered = "import fairseq.models; fairseq.models.ARCH_MODEL_REGISTRY['ea_transformer_lite']"
     code = f"import ea_fairseq.{folder}.{module}; {registered}"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_every_model_is_found_by_its_name_where_its_class_says():
+    """So that models can be pickled."""
+    models = [model for model in MODEL_REGISTRY.values() if model.__module__.startswith("ea_fairseq.")]
+    assert len(models) > 100
+    assert all(pickle.loads(pickle.dumps(model)) is model for model in models)
+    assert transformer.EATransformerModel is ea_fairseq.EATransformerModel
+    assert image.EAVitModel is MODEL_REGISTRY["ea_vit"]
 
 
 @pytest.mark.slow
