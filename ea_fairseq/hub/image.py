@@ -1,6 +1,6 @@
 """Trained models of images in Python: classes and attention maps of files and arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +35,19 @@ class EAImage(SingleModel):
         Raises:
             UserError: if an image cannot be read, or its size differs from the training images'.
         """
-        found = list(map(self.prediction, self.read_all(images, batch_size, HEAD)))
+        found = [self.prediction(one) for batch in self.read_all(images, batch_size, HEAD) for one in batch]
         return found[0] if isinstance(images, Image) else found
 
     @torch.no_grad()
     def representations(self, images: Image | Sequence[Image], batch_size: int = 64) -> torch.Tensor:
-        """Returns the input (N, D) of the last linear layer, on the CPU; see :meth:`predict`."""
-        return self.read_all(images, batch_size, None)
+        """Returns the input (N, D) of the last linear layer, on the CPU; see :meth:`predict`.
+
+        Raises:
+            UserError: if there are no images, or as :meth:`predict` does.
+        """
+        if not (found := [*self.read_all(images, batch_size, None)]):
+            raise UserError("there are no images: give at least one")
+        return torch.cat(found)
 
     @torch.no_grad()
     def attention(self, image: Image) -> AttentionByName:
@@ -67,13 +73,13 @@ class EAImage(SingleModel):
         note, picture = sentence_of(self.prediction(outputs)), Picture(read, grids)
         return AttentionByName(found, model=self.model.args.arch, note=note, unit="pixel", picture=picture)
 
-    def read_all(self, images: Image | Sequence[Image], batch_size: int, head: str | None) -> torch.Tensor:
-        """Returns the model's outputs for images, computed batch by batch."""
+    def read_all(self, images: Image | Sequence[Image], batch_size: int, head: str | None) -> Iterator[torch.Tensor]:
+        """Reads all images, then returns an iterator over the model's outputs for batches of them."""
         if batch_size < 1:
             raise UserError(f"batch_size must be at least 1, not {batch_size}")
         read = list(map(self.read, [images] if isinstance(images, Image) else images))
         starts = range(0, len(read), batch_size)
-        return torch.cat([self.outputs(read[start : start + batch_size], head) for start in starts])
+        return (self.outputs(read[start : start + batch_size], head) for start in starts)
 
     def outputs(self, images: list[np.ndarray], head: str | None = HEAD) -> torch.Tensor:
         """Returns the logits (B, outputs) or, without a head, the head's input (B, D), on the CPU."""

@@ -45,11 +45,16 @@ class EATimeSeries(SingleModel):
     def representations(self, series: list[np.ndarray], batch_size: int = 64) -> Tensor:
         """Returns the output layer's input for each series: all steps after GELU, concatenated and padded with zeros.
 
-        Arguments and errors are those of :meth:`predict`.
+        Arguments are those of :meth:`predict`.
 
         Returns:
             (N, longest d) on the CPU; ``longest`` is the number of steps that the model reads, d its width.
+
+        Raises:
+            UserError: if there are no series, or as :meth:`predict` does.
         """
+        if not len(series):
+            raise UserError("there are no series: give at least one")
         head, found = self.model.classification_heads[HEAD], []
         for batch in self.batches(series, batch_size):
             inputs = self.inputs(batch)

@@ -96,6 +96,9 @@ def test_other_images_are_refused(home, model, tmp_path):
     ):
         with pytest.raises(UserError, match=re.escape(sentence)):
             model.predict(image)
+    assert model.predict([]) == []
+    with pytest.raises(UserError, match=r"^there are no images: give at least one$"):
+        model.representations([])
     with pytest.raises(UserError, match="predicts no graphs"):
         EAGraph.from_pretrained(home / "run", "checkpoint_last.pt")
 

@@ -95,6 +95,9 @@ def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained
             model.predict(wrong)
     with pytest.raises(UserError, match=r"^batch_size must be at least 1, not 0"):
         model.predict(test.series, batch_size=0)
+    assert model.predict([]) == []
+    with pytest.raises(UserError, match=r"^there are no series: give at least one$"):
+        model.representations([])
     with pytest.raises(UserError, match=r"^it must be one checkpoint"):
         EATimeSeries.from_pretrained(folder, "checkpoint_last.pt:checkpoint_best.pt")
     with pytest.raises(UserError, match=r"it must be one checkpoint of an encoder: .* EATimeSeries for time series"):
