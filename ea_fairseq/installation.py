@@ -152,8 +152,8 @@ def models() -> dict[str, str]:
 
     kinds = {
         "graphs": ("gat",),
+        "time series": ("dc_transformer", "time_series_lstm", "time_series_gru", "time_series_resnet"),
         "images": ("vit", "resnet", "_image"),
-        "time series": ("dc_transformer", "_lstm", "_gru", "_resnet"),
         "classifiers": ("_classifier",),
         "encoders": ("_roberta", "_bert"),
         "text to text": ("t5",),

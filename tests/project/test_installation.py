@@ -47,6 +47,9 @@ def test_it_tells_versions_and_who_computes():
     ]
     assert facts["translation"] == ", ".join(sorted([*families, "modern_transformer"]))
     assert "ea_roberta" in facts["encoders"] and "pa_transformer_classifier" in facts["classifiers"]
+    series, images = facts["time series"].split(", "), facts["images"].split(", ")
+    assert {"ea_dc_transformer", "time_series_gru", "time_series_lstm", "time_series_resnet"} <= {*series}
+    assert {"resnet", "ea_aa_resnet", "cnn_image", "vit"} <= {*images} and not [one for one in images if "time" in one]
     if LIBRARY:
         assert facts["native code"].startswith(f"{native_library.instruction_set()}, compiled with ")
         assert facts["attention by"].startswith("native code")
