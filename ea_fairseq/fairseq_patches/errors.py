@@ -12,12 +12,14 @@ from types import TracebackType
 from typing import Any
 
 from hydra.core.utils import JobReturn
+from torch.multiprocessing import ProcessRaisedException
 
 from ea_fairseq.errors import UserError
 
 # Errors that fairseq raises with a sentence. Others, such as KeyError, have none.
 WITH_SENTENCES = (AssertionError, ValueError, ImportError, NotImplementedError, Exception)
 OF_FAIRSEQ = ("fairseq", "fairseq_cli")
+OF_WORKERS = f"{UserError.__module__}.{UserError.__qualname__}: "  # in the traceback of a process that fairseq started
 LONGEST = 500  # characters of a sentence
 hydras_return_value = JobReturn.return_value.fget
 
@@ -56,10 +58,14 @@ def message_for(error: BaseException | None) -> str | None:
     """Returns the sentence for the user in an error or in its causes; None if the error needs a traceback.
 
     The chain of causes is searched because fairseq catches some errors and raises others in their place. An OSError,
-    such as fairseq's for a missing data set, names its file, so its message serves.
+    such as fairseq's for a missing data set, names its file, so its message serves. Of an error in a process that
+    fairseq started for a GPU, there is only the text of the traceback.
     """
     if isinstance(error, OSError):
         return str(error)
+    if isinstance(error, ProcessRaisedException):
+        _, is_ours, message = str(error).rpartition(OF_WORKERS)
+        return message.partition("\n\n")[0].strip() if is_ours else None
     first, seen = error, set[int]()
     while error is not None and id(error) not in seen:
         if isinstance(error, UserError):

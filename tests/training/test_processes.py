@@ -17,6 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from commands import program, run_python, run_well
 from ea_fairseq.attention.evolution import EvolutionOptions
+from ea_fairseq.errors import UserError
+from ea_fairseq.fairseq_patches.errors import message_for
 from forked import Forked, run_forked_well
 from laws import draw
 from reversal import train_command
@@ -105,6 +107,20 @@ torch.cuda.device_count = lambda: 2  # fairseq starts as many processes; they fi
 from fairseq_cli.train import cli_main
 cli_main()
 """
+
+
+def refuse(rank: int) -> None:
+    try:
+        int("sixteen")
+    except ValueError:
+        raise UserError(f"--arch is refused by process {rank}") from None
+
+
+def test_an_error_of_a_process_that_fairseq_starts_is_a_sentence():
+    with pytest.raises(torch.multiprocessing.ProcessRaisedException) as raised:
+        torch.multiprocessing.spawn(refuse, nprocs=1)
+    assert message_for(raised.value) == "--arch is refused by process 0"
+    assert message_for(torch.multiprocessing.ProcessRaisedException("\nValueError: no sentence", 0, 1)) is None
 
 
 @pytest.mark.slow
