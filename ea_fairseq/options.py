@@ -85,7 +85,7 @@ SIZE, DEPTH = whole(1, 1 << 16), whole(1, 1000)  # channels, heads; and layers t
 
 @dataclass(frozen=True)
 class Options:
-    """The flags of an attention mechanism; this one has none.
+    """Options as flags; this class has none.
 
     Raises:
         UserError: naming the flag, if a value is out of range.

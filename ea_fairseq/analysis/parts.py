@@ -10,7 +10,7 @@ from ea_fairseq.attention.attention import Attention
 
 EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
 LM_HEAD, CLASSIFICATION_HEAD = "language model's head", "classification head"
-TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
+TERMS, BRANCHES = "terms of scores", "branches beside self-attention"
 CONVOLUTIONS = "convolutions inside self-attention"
 TOKENS, POOLER, LAST = "tokens", "pooler", "linear layer to classes"
 STACK, MECHANISM, PLACE = "{stack}", "{mechanism}", "{place}"  # filled in from the model and a module's name

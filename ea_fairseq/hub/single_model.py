@@ -32,7 +32,8 @@ class SingleModel:
         """Loads a trained model.
 
         Args:
-            checkpoint_file: in this folder; by default ``checkpoint_best.pt`` or, without it, ``checkpoint_last.pt``.
+            checkpoint_file: in this folder; by default the first that exists of ``checkpoint_best.pt``,
+                ``checkpoint_last.pt``, ``model.safetensors`` and ``model.pt``.
 
         Raises:
             UserError: if folder or checkpoint are missing or cannot be used, or the model is of another task.

@@ -119,7 +119,7 @@ def test_a_classifier_without_attention_is_profiled(profiles):
 
 def test_a_mechanism_without_costs_of_its_own_has_no_rows(profiles):
     text = profiles("--arch", "composite_transformer_lite", *SMALL)
-    assert "attention parameters" not in text and "terms of own logits" in text
+    assert "attention parameters" not in text and "terms of scores" in text
 
 
 def test_dictionaries_may_differ(profiles):
