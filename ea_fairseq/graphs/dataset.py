@@ -2,14 +2,14 @@
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset
 from torch import Tensor
 
+from ea_fairseq.examples import Examples
 from ea_fairseq.graphs.graph import Graph
 
 
-class NodeDataset(FairseqDataset):
-    """Some nodes of a graph, with their classes.
+class NodeDataset(Examples):
+    """Some nodes of a graph, with their classes; each has the size 1.
 
     Args:
         graph: the graph, which is read whole for each batch.
@@ -18,15 +18,12 @@ class NodeDataset(FairseqDataset):
     """
 
     def __init__(self, graph: Graph, nodes: list[int], features: int):
+        super().__init__(np.ones(len(nodes), dtype=np.int64), shuffle=False)
         self.inputs: dict[str, Tensor] = graph.inputs(features)
         self.nodes, self.labels = torch.tensor(nodes), torch.tensor([graph.labels[node] for node in nodes])
-        self.sizes = np.ones(len(nodes), dtype=np.int64)
 
     def __getitem__(self, index: int) -> int:
         return index
-
-    def __len__(self) -> int:
-        return len(self.nodes)
 
     def collater(self, samples: list[int]) -> dict:
         """Returns a batch: ``net_input`` has the graph and ``nodes`` (B,), and ``target`` (B,) their classes."""
@@ -40,15 +37,3 @@ class NodeDataset(FairseqDataset):
             "net_input": {**self.inputs, "nodes": self.nodes[chosen]},
             "target": self.labels[chosen],
         }
-
-    def num_tokens(self, index: int) -> int:
-        """Returns 1, by which ``--max-tokens`` counts nodes."""
-        return 1
-
-    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        """Returns the same for several nodes."""
-        return self.sizes[indices]
-
-    def size(self, index: int) -> int:
-        """Returns 1."""
-        return 1

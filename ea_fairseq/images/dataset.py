@@ -2,16 +2,16 @@
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset
 
+from ea_fairseq.examples import Examples
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.images.transforms import Augmentation
 
 AUGMENTATIONS = ("none", "crop-flip", "crop-flip-cutout")
 
 
-class ImageDataset(FairseqDataset):
-    """Some images of an array, with the numbers of their classes.
+class ImageDataset(Examples):
+    """Some images of an array, with the numbers of their classes; each has the size 1.
 
     Args:
         images: (N, H, W, C), uint8.
@@ -32,10 +32,10 @@ class ImageDataset(FairseqDataset):
         augment: str = "none",
         seed: int = 1,
     ):
+        super().__init__(np.ones(len(indices), dtype=np.int64), shuffle)
         self.images, self.indices, self.targets, self.description = images, indices, targets, description
-        self.shuffle, self.augment, self.seed = shuffle, augment, seed
+        self.augment, self.seed = augment, seed
         self.set_epoch(1)
-        self.sizes = np.ones(len(indices), dtype=np.int64)
 
     def set_epoch(self, epoch: int) -> None:
         """Draws the augmentations of an epoch, from 1; fairseq calls this before each."""
@@ -47,14 +47,6 @@ class ImageDataset(FairseqDataset):
 
     def __getitem__(self, index: int) -> int:
         return index
-
-    @property
-    def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether batches stay the same."""
-        return not self.shuffle
-
-    def __len__(self) -> int:
-        return len(self.indices)
 
     def collater(self, samples: list[int]) -> dict:
         """Returns a batch: ``net_input`` is ``source`` (B, C, H, W), float32, and ``target`` (B,) the classes."""
@@ -71,19 +63,3 @@ class ImageDataset(FairseqDataset):
             "net_input": {"source": torch.from_numpy(np.ascontiguousarray(self.description.prepare(images)))},
             "target": torch.from_numpy(self.targets[chosen]),
         }
-
-    def num_tokens(self, index: int) -> int:
-        """Returns 1, by which ``--max-tokens`` counts images."""
-        return 1
-
-    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        """Returns the same for several images."""
-        return self.sizes[indices]
-
-    def size(self, index: int) -> int:
-        """Returns 1."""
-        return 1
-
-    def ordered_indices(self) -> np.ndarray:
-        """Returns the order in which images go into batches, drawn by the seed that fairseq has set."""
-        return np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))

@@ -2,14 +2,14 @@
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset
 from torch import Tensor
 
+from ea_fairseq.examples import Examples
 from ea_fairseq.series.description import SeriesDescription
 
 
-class SeriesDataset(FairseqDataset):
-    """Series as models read them, each with the number of its class or the number to predict.
+class SeriesDataset(Examples):
+    """Series as models read them, each with the number of its class or the number to predict; sizes are steps.
 
     Args:
         series: (T, C) each, NaN where a value is missing.
@@ -18,22 +18,14 @@ class SeriesDataset(FairseqDataset):
     """
 
     def __init__(self, series: list[np.ndarray], targets: list | None, description: SeriesDescription, shuffle: bool):
-        self.series, self.targets, self.description, self.shuffle = series, targets, description, shuffle
-        self.sizes = np.array(list(map(len, series)))
+        super().__init__(np.array(list(map(len, series))), shuffle)
+        self.series, self.targets, self.description = series, targets, description
 
     def __getitem__(self, index: int) -> dict:
         """Returns ``id``, ``source`` (T, C) and, if there are targets, ``target``."""
         source = torch.from_numpy(self.description.prepare(self.series[index]))
         example = {"id": index, "source": source}
         return example if self.targets is None else {**example, "target": self.targets[index]}
-
-    @property
-    def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether batches stay the same."""
-        return not self.shuffle
-
-    def __len__(self) -> int:
-        return len(self.series)
 
     def collater(self, samples: list[dict]) -> dict:
         """Returns a batch: ``net_input`` has ``source`` (B, T, C), zeros as padding, and ``padding_mask`` (B, T)."""
@@ -51,22 +43,6 @@ class SeriesDataset(FairseqDataset):
             # Numbers are float64 because --fp16 turns all float32 into float16; the criterion turns them into float32.
             batch["target"] = torch.from_numpy(np.array([sample["target"] for sample in samples]))
         return batch
-
-    def num_tokens(self, index: int) -> int:
-        """Returns the number of steps of a series, by which ``--max-tokens`` counts."""
-        return self.size(index)
-
-    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        """Returns the same for several series."""
-        return self.sizes[indices]
-
-    def size(self, index: int) -> int:
-        """Returns the number T of steps of a series."""
-        return int(self.sizes[index])
-
-    def ordered_indices(self) -> np.ndarray:
-        """Returns the order in which series go into batches, drawn by the seed that fairseq has set."""
-        return np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))
 
 
 class MaskedSeriesDataset(SeriesDataset):

@@ -10,7 +10,7 @@ from commands import PLUGIN
 LAYERS = (  # from top to bottom; those of one line know nothing of each other
     ("errors", "imports", "python314"),
     ("plain",),
-    ("options",),
+    ("options", "examples"),
     ("kernels",),
     ("attention", "terms"),
     ("blocks",),
