@@ -76,8 +76,7 @@ class LayerOptions(Options):
         super().__post_init__()
         if self.residual_block > 1 and self.connections != "attention":
             raise UserError("--residual-block is for --connections attention: leave it out")
-        if self.ffn not in GATES:
-            require_defaults(self, "--ffn plain has no gates", ("gated_ffn_dim",))
+
         if self.connections not in WITH_STREAMS:
             require_defaults(self, f"--connections {self.connections} has no streams", ("streams",))
 

@@ -78,8 +78,8 @@ def test_a_validation_is_one_batch_of_its_first_set(home, log):
     """Small batches, and a second validation set, change no number of the first."""
     flags = ["--patience", "5", "--l2", "5e-4", "--batch-size-valid", "2"]
     both = run_forked_well(*command("both", 4, *flags, "--valid-subset", "valid,test"), cwd=home)
-    found = [[one[f"valid_{name}"] for one in valid(both)] for name in ("loss", "both_best")]
-    assert found == [[one[f"valid_{name}"] for one in valid(log)][:4] for name in ("loss", "both_best")]
+    for name in ("valid_loss", "valid_both_best"):
+        assert logged(both, name) == logged(log, name)[:4]
     assert '"test_both_best": "0"' in both
 
 
@@ -106,9 +106,9 @@ def test_l2_adds_its_gradient_for_each_node(home, graph):
             return loss, len(sample["target"]), {"loss": loss.data}
 
         torch.manual_seed(2)
-        _, _, logged = task.train_step(sample, model, criterion, Optimizer(), 0, ignore_grad=ignored)
+        _, _, figures = task.train_step(sample, model, criterion, Optimizer(), 0, ignore_grad=ignored)
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
-        losses.append(logged["loss"])
+        losses.append(figures["loss"])
     assert losses[0] == losses[1]
     assert not any(gradient.any() for gradient in gradients[2].values())
     for (name, plain), parameter in zip(gradients[0].items(), model.parameters(), strict=True):

@@ -171,7 +171,6 @@ def test_terms_of_a_plain_checkpoint_are_taken():
     [
         ({"norm": "batch"}, "--norm must be layer or rms"),
         ({"ffn": "glu"}, "--ffn must be one of"),
-        ({"gated_ffn_dim": 5}, "^--ffn plain has no gates for --gated-ffn-dim to act on$"),
         ({"connections": "delta", "streams": 2}, "^--connections delta has no streams for --streams to act on$"),
         ({"relative_positions": "rope", "attention_type": "additive"}, "rotates the queries and keys"),
         ({"relative_positions": "rope", "no_content_scores": True}, "rotates the queries and keys"),

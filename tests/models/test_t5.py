@@ -30,7 +30,7 @@ def build_t5(arch: str, family: str | None = None, **options):
     """A T5 with all dropouts off, its norms' weights not all 1."""
     row = ROWS[family].options if family else {}
     name = f"{FAMILIES[family].model('t5')}{arch.removeprefix('t5')}" if family else arch
-    quiet = {"attention_dropout": 0.0, "activation_dropout": 0.0} | ({"gated_ffn_dim": 5} if "1_1" in arch else {})
+    quiet = {"attention_dropout": 0.0, "activation_dropout": 0.0, "gated_ffn_dim": 5}
     model = make_loud(build(name, **{**WIDE, **quiet, **row, **options}))
     with torch.no_grad():
         for module in model.modules():
