@@ -5,6 +5,7 @@ z_t = y_t - (y_t . v_t) v_t / |v_t|^2 for each head: its output y_t without the 
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from ea_fairseq.attention.attention import Attention
@@ -35,7 +36,8 @@ class ExclusiveAttention(Attention):
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """z_t, (B, K, T, d)."""
         output = super().values(weights, inputs)
-        # Queries are the last words, or in a decoding step the new one.
-        own = inputs.v[:, :, -output.size(2) :]
+        # Queries are the last words, or in a decoding step the new one; squares in half precision may be 0 or infinite.
+        exact = torch.promote_types(output.dtype, torch.float32)
+        own = inputs.v[:, :, -output.size(2) :].to(exact)
         along = (output * own).sum(-1, keepdim=True) / own.square().sum(-1, keepdim=True).clamp(min=self.SMALLEST)
-        return output - along * own
+        return (output - along * own).type_as(output)

@@ -15,7 +15,7 @@ from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from laws import LAWS, assert_causal
 from needs import DEVICES
-from tiny import COMBINATIONS, SKIPS, build, build_loud, dictionary, random_tokens, sizes
+from tiny import COMBINATIONS, SKIPS, TINY, build, build_loud, dictionary, random_tokens, sizes
 
 PAD = dictionary().pad()
 
@@ -127,6 +127,16 @@ def test_large_logits_and_their_gradients_stay_finite(device, precision, weights
     model = amplify(build_loud(**weights, **SKIPS), 30)
     largest = assert_finite_step(model, precision, *sentences())
     assert sentences is only_padding or largest > 200
+
+
+@pytest.mark.parametrize("arch", ["exclusive_attention", "ea_exclusive_attention"])
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_words_without_values_keep_exclusive_attention_finite(device, precision, arch):
+    """Values of padding are zeros in the first layer, where projections have no biases."""
+    model = build(arch, **TINY, no_biases=True, no_token_positional_embeddings=True)
+    sentences = [side[:3] for side in padded_batch()]
+    output, gradients, _ = train_step(model.to(precision.module), precision, *sentences)
+    assert all(tensor.isfinite().all() for tensor in (output, *gradients.values()))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
