@@ -75,9 +75,10 @@ class Attention(Mechanism, MultiheadAttention):
         self.convolves_values = convolutions is not None and "depthwise" in convolutions
         self.query_key = query_key
         self.dot_product_only = not terms
-        # Whether this is the mechanism without additions by flags.
-        self.has_no_extra_terms = not terms and convolutions is None and query_key is None
-        self.is_plain = type(self) is Attention and self.has_no_extra_terms  # fairseq's own forward computes the same
+        has_parts = bool(terms) or convolutions is not None or query_key is not None
+        # Whether fairseq's own forward, which needs biases, computes the same if the mechanism is off; and as it is.
+        self.fairseq_can_compute = not has_parts and self.q_proj.bias is not None
+        self.is_plain = type(self) is Attention and self.fairseq_can_compute
         self.projected = "".join(
             part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
         )

@@ -55,7 +55,7 @@ def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
 def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:
     """Replaces the projections: ``reads`` has the channels that queries, keys and values are projected from."""
     read_channels(attention, reads["q"], reads["k"])
-    attention.has_no_extra_terms = attention.is_plain = False
+    attention.fairseq_can_compute = attention.is_plain = False
     has_bias = attention.v_proj.bias is not None
     for part in attention.projected:
         setattr(attention, f"{part}_proj", linear(reads[part], attention.width(part), has_bias, GAIN, *noise))

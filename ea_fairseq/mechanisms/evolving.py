@@ -76,7 +76,7 @@ class EvolvingAttention(Attention):
     def evolve_by(self, evolution: Evolution) -> None:
         """Sets the alpha and beta of the steps below and of kernels."""
         self.evolution = evolution
-        self.is_plain = type(self) is EvolvingAttention and evolution.is_off and self.has_no_extra_terms
+        self.is_plain = type(self) is EvolvingAttention and evolution.is_off and self.fairseq_can_compute
         self.is_growing = evolution != self.full_evolution
         self.fused_logits = FusedLogits(
             1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta

@@ -78,7 +78,7 @@ class MultiTokenAttention(Attention):
         self.depth_scale = 1.0 if options.no_mta_depth_scale else 0.2 + 0.6 * math.exp(-0.3 * context.layer)
         self.gate = nn.Linear(self.head_dim, 1) if options.mta_gate else None
         added = self.mixings or self.convs or self.head_norm is not None or self.gate is not None
-        self.is_plain = self.has_no_extra_terms and not added
+        self.is_plain = self.fairseq_can_compute and not added
         self.start_as_identity()
         if self.gate is not None:
             std = embed_dim**-0.5  # as in the authors' code, truncated at three standard deviations

@@ -89,7 +89,7 @@ class PredictiveAttention(Attention):
         convs = (nn.Conv2d(num_heads, num_heads, kernel_size, padding=padding) for _ in range(layers))
         self.convs = nn.ModuleList(convs)  # type: ignore[assignment]
         self.alpha = alpha
-        self.passes_logits, self.is_plain = alpha > 0, alpha == 0 and self.has_no_extra_terms
+        self.passes_logits, self.is_plain = alpha > 0, alpha == 0 and self.fairseq_can_compute
         self.fused_logits = FusedLogits(1 - alpha, alpha)
         if alpha > 0 and not is_first and not layers:
             # Marks the checkpoint: a plain Transformer would otherwise load it silently, without the residual.

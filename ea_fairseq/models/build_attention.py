@@ -51,7 +51,8 @@ def build_attention(
     if reads is not None or keys is not None:
         widen(attention, reads or embed_dim, keys=keys)
     if parts.no_scale_attention:
-        attention.scaling, attention.is_plain = 1.0, False
+        attention.scaling = 1.0
+        attention.fairseq_can_compute = attention.is_plain = False
     return attention
 
 

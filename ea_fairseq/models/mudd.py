@@ -52,4 +52,4 @@ def separate_inputs(layer: nn.Module) -> None:
         )
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
         raise UserError("--connections mudd gives attentions three inputs, and --conv-projections supports only one")
-    attention.is_plain = False  # fairseq's forward projects all from the query
+    attention.fairseq_can_compute = attention.is_plain = False  # fairseq's forward projects all from the query

@@ -108,6 +108,27 @@ def test_products_of_rotated_vectors_depend_on_their_distance_alone(first):
     torch.testing.assert_close(rotate(query, rotations(torch.zeros(1), 8)), query)
 
 
+FAIRSEQS = {  # families whose attentions fairseq's own forward computes, all or some of them
+    "ea_transformer": {"ea_alpha": 0.0, "ea_beta": 0.0},
+    "pa_transformer": {},
+    "mta_transformer": {"mta_head_kernel": 1, "no_mta_norm": True},
+    "modern_transformer": {"qk_norm": False, "relative_positions": "none"},
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("family", FAIRSEQS)
+@torch.no_grad()
+def test_layers_without_biases_are_those_whose_biases_are_zeros(family, training):
+    options = {**TINY, **FAIRSEQS[family]}
+    without, zeros = (build(family, **options, no_biases=lacks).train(training) for lacks in (True, False))
+    shared = dict(without.named_parameters())
+    for name, parameter in zeros.named_parameters():
+        parameter.copy_(shared[name]) if name in shared else parameter.zero_()
+    source, target = random_tokens(torch.Generator().manual_seed(1), 2, 7).chunk(2)
+    torch.testing.assert_close(scores(without, source, target), scores(zeros, source, target))
+
+
 @torch.no_grad()
 def test_scores_that_are_not_scaled_are_those_of_larger_queries():
     scaled, unscaled = build_with({}), build_with({"no_scale_attention": True})

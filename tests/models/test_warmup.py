@@ -17,6 +17,7 @@ from tiny import SKIPS, TINY, build
 
 ALPHA, BETA, UPDATES = 0.5, 0.25, 8
 WEIGHTS = {"ea_alpha": ALPHA, "ea_beta": BETA}
+PRE_NORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 WARMING = {**WEIGHTS, "ea_warmup_updates": UPDATES}
 
 
@@ -45,6 +46,26 @@ def test_before_the_first_update_an_encoder_is_fairseqs_roberta_to_the_last_bit(
     _, tokens = draw(1)
     words = tokens.ne(PAD)
     assert torch.equal(features(warming, tokens)[words], features(plain, tokens)[words])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"no_scale_attention": True}, {"no_biases": True}, {"connections": "mudd", **PRE_NORM}],
+    ids=["no scale", "no biases", "MUDD"],
+)
+@pytest.mark.parametrize("training", [False, True])
+@torch.no_grad()
+def test_before_the_first_update_flags_of_layers_hold(options, training):
+    warming = transformer(**WARMING, **options).train(training)
+    without = transformer(ea_alpha=0.0, ea_beta=0.0, **options).train(training)
+    shared = dict(warming.named_parameters())
+    for name, parameter in without.named_parameters():
+        if ".connections." in name:  # which would start as sums
+            shared[name] += 0.3 * torch.randn_like(parameter)
+        parameter.copy_(shared[name])
+    warming.set_num_updates(0)
+    _, source, target = draw_padded(without, 1)
+    assert torch.equal(scores(warming, source, target), scores(without, source, target))
 
 
 @given(updates=st.integers(1, UPDATES), seed=st.integers(0, 2**32 - 1))
