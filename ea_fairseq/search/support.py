@@ -26,6 +26,7 @@ from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 # Classes whose outputs native translation computes, but no other kernel.
 WITH_OUTPUTS = (GatedAttention, ExclusiveAttention, EvolvingGatedAttention, EvolvingExclusiveAttention)
 POSITIONS = (SinusoidalPositionalEmbedding, LearnedPositionalEmbedding, NoneType)
+MAX_INPUTS = 1 << 17  # of a linear layer, whose products native code sums in 32 bits and rounds on a thread's stack
 OTHER_LAYERS = "a linear layer or a layer norm is not of torch's own class"
 
 
@@ -97,6 +98,8 @@ def unsupported_reasons_of_layer(layer: Any) -> Iterator[str]:
         type(linear) is nn.Linear for linear in (layer.fc1, layer.fc2)
     ):
         yield OTHER_LAYERS
+    elif max(layer.fc1.in_features, layer.fc2.in_features) > MAX_INPUTS:
+        yield f"a linear layer has more than {MAX_INPUTS:,} inputs"
     attentions = [layer.self_attn, *([layer.encoder_attn] if hasattr(layer, "encoder_attn") else [])]
     for attention in attentions:
         if attention is None:

@@ -22,11 +22,14 @@ from ea_fairseq.search.generation_options import requested_precisions
 from ea_fairseq.search.native_search import fastest_precision
 from ea_fairseq.search.precision_bleu import NAME, PrecisionBleu, accurate, digest
 from ea_fairseq.search.shortlist import Shortlist
+from ea_fairseq.search.support import unsupported_reasons
+from forked import run_forked_well
 from generation import generated
 from mapped_models import write_models
 from precision import rounded
 from reversal import DATA
 from searches import MODELS, WORDS, assert_same, batch, model_of
+from tiny import build, sizes
 
 # Of scores: a sum in another order may be rounded to a neighbour, and layers above go on from there.
 NEAR = {"bfloat16": 0.15, "int8": 0.3}
@@ -92,6 +95,40 @@ def test_a_sentence_has_the_same_hypotheses_alone(precision, lengths, seed):
     one["net_input"]["src_lengths"] = sample["net_input"]["src_lengths"][:1]
     (alone,) = search(model, one, precision)
     assert [found["tokens"].tolist() for found in alone] == [found["tokens"].tolist() for found in together[0]]
+
+
+TRANSLATE_IN_A_SMALL_THREAD = """
+import sys, threading
+from fairseq.sequence_generator import SequenceGenerator
+from ea_fairseq.search import native_search
+from searches import WORDS, batch
+from tiny import build, sizes
+
+inputs, precision = int(sys.argv[1]), sys.argv[2]
+model = build(**{**sizes(layers=1), "encoder_ffn_embed_dim": inputs})
+model.make_generation_fast_(need_attn=False)
+native_search.fastest_precision = lambda search, precisions, title: precisions[-1]
+generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=3)
+generator.precisions = (precision,)
+threading.stack_size(2 << 20)  # bytes, as of glibc's threads where stacks have no limit
+thread = threading.Thread(target=lambda: print(len(generator.generate([model], batch([110, 20], 1)))))
+thread.start()
+thread.join()
+print(*native_search.logged)
+"""
+
+
+@pytest.mark.parametrize("precision", [name for name in REDUCED if native_library.reduced_instruction_set(name)])
+def test_rounded_rows_of_a_wide_network_fit_a_threads_stack(precision, tmp_path):
+    arguments = "translate", 1 << 16, precision
+    assert run_forked_well(*arguments, cwd=tmp_path, code=TRANSLATE_IN_A_SMALL_THREAD).split() == ["2"]
+
+
+@pytest.mark.parametrize("inputs", [1 << 17, (1 << 17) + 1])
+def test_layers_of_more_inputs_than_sums_hold_are_left_to_pytorch(inputs):
+    model = build(**{**sizes(layers=1), "encoder_ffn_embed_dim": inputs})
+    reasons = {*unsupported_reasons(model)}
+    assert ("a linear layer has more than 131,072 inputs" in reasons) == (inputs > 1 << 17)
 
 
 def test_it_goes_with_a_shortlist_and_beside_float32(precision):

@@ -198,7 +198,7 @@ static int decode_rows(const void *argument, int64_t task) {
 }
 
 int NAMED(decode)(const struct step *args) {
-    const int64_t multiplications_per_task = 1 << 17;  // multiplications
+    const int64_t multiplications_per_task = 1 << 17;
     int64_t multiplications_per_row =
         2 * args->keys * row_size(args) + args->keys * args->heads * args->heads * args->kernel * (args->above + 1);
     struct decode_tasks tasks = {.args = args, .rows_per_task = 1 + multiplications_per_task / multiplications_per_row};

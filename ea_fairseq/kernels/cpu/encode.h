@@ -133,10 +133,10 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
 }
 
 // The task that encodes a group of sentences.
-static int encode_group(const void *argument, int64_t sentences_per_group) {
+static int encode_group(const void *argument, int64_t task) {
     const struct batch *batch = argument;
     const struct translation *args = batch->args;
-    int64_t first = sentences_per_group * batch->sentences_per_group,
+    int64_t first = task * batch->sentences_per_group,
             end = min_int(first + batch->sentences_per_group, args->sentences);
     int64_t width = args->encoder.width, tokens = args->source_offsets[end] - args->source_offsets[first], heads = 0,
             inner = 3 * width;

@@ -15,6 +15,7 @@ typedef vec sums;
 
 enum { BLOCK = 16 };  // groups: the padded length of a row of inputs is a multiple of it
 enum { ROUNDED_BYTES = 1 << 17 };  // rounded rows of this size stay in the processor's cache
+enum { STACK_BYTES = 1 << 20 };    // of rounded rows, since a thread's stack may have 2 MiB
 
 // Rows of rounded inputs, and a panel of outputs for which they are multiplied by the weights.
 struct product {
@@ -120,10 +121,10 @@ static void multiply_panel_by_tiles(const struct product *product, int64_t rows)
     }
 }
 
-// Whether tiles are faster, most of which are empty for a few rows.
-INLINE int uses_tiles(int64_t rows) { return GROUP == 2 || rows > MAX_ROWS; }
-#else
-enum { TILE_ROWS = 1 };
+// Whether rows fit, and tiles are faster, most of which are empty for a few rows.
+INLINE int uses_tiles(int64_t rows, int64_t row_bytes) {
+    return TILE_ROWS * row_bytes <= STACK_BYTES && (GROUP == 2 || rows > MAX_ROWS);
+}
 #endif
 
 INLINE sums add_products(sums total, int32_t x, vec weight) {
@@ -169,16 +170,17 @@ static void multiply_panel(const struct product *product, int64_t rows) {
 }
 
 // y = x W^T + b, plus `residual` unless NULL, which may be y itself; x is (rows, inputs), y and residual are (rows,
-// outputs).
+// outputs). There are at most 1 << 17 inputs.
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
-    int64_t stride = round_up(layer->inputs, GROUP * BLOCK) / GROUP;
-    int64_t rows_at_once = min_int(round_up(rows, TILE_ROWS), max_int(96, ROUNDED_BYTES / (4 * stride) / 96 * 96));
+    int64_t stride = round_up(layer->inputs, GROUP * BLOCK) / GROUP, row_bytes = 4 * stride, step = 1;
+#ifdef TILES
+    int by_tiles = uses_tiles(rows, row_bytes);
+    if (by_tiles) configure_tiles(), step = TILE_ROWS;
+#endif
+    int64_t fitting = min_int(96, STACK_BYTES / row_bytes / step * step);
+    int64_t rows_at_once = min_int(round_up(rows, step), max_int(fitting, ROUNDED_BYTES / row_bytes / 96 * 96));
     int32_t groups[rows_at_once * stride] __attribute__((aligned(64)));
     float scales[rows_at_once];
-#ifdef TILES
-    int by_tiles = uses_tiles(rows);
-    if (by_tiles) configure_tiles();
-#endif
     for (int64_t row = 0; row < rows; row += rows_at_once) {
         int64_t count = min_int(rows_at_once, rows - row), from = row * layer->outputs;
         round_rows(x + row * layer->inputs, count, layer->inputs, stride, groups, scales);
