@@ -85,7 +85,7 @@ class EdgeAttention(nn.Module):
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, x: Tensor, edges: Tensor, previous: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Attends from each node to its neighbours and itself.
+        """Attends from each node to its neighbours and itself; autocast rounds nothing.
 
         Args:
             x: (N, C), dense or sparse.
@@ -95,26 +95,27 @@ class EdgeAttention(nn.Module):
         Returns:
             Outputs (N, K, d), and logits (1, K, 1, E) for the layer above, or None if the mechanism passes none on.
         """
-        (sources, targets), mechanism = edges, self.mechanism
-        # h = W x, heads side by side.
-        h = self.project(x).view(-1, self.heads, self.width)
-        # own_ij = LeakyReLU(a_source . h_j + a_target . h_i) for each edge j -> i (GAT eq. 3).
-        halves = ((h * self.source).sum(-1)[sources], (h * self.target).sum(-1)[targets])
-        scores = F.leaky_relu(halves[0] + halves[1], SLOPE).T[None, :, None]
-        # Take the logits of the layer below, with as many heads as here.
-        inputs = Inputs(scores, scores, AttentionMasks(), self.heads, 1.0)
-        if mechanism.passes_logits and previous is not None:
-            inputs.previous = mechanism.receive(self.mixed(previous), inputs)
-        # Combine with them, transform, and take the softmax over the edges of each target.
-        combined = mechanism.combine(scores, inputs)
-        logits = mechanism.transform(combined, inputs)
-        weights = mechanism.reweigh(softmax(logits, targets, len(h)), inputs)
-        if mechanism.recorded is not None:
-            mechanism.recorded.update(own=scores, input=combined, logits=logits, probabilities=weights, masked=None)
-        # Sum of the neighbours' values, weighted (GAT eq. 4).
-        weights = self.attention_dropout(weights)[0, :, 0].T.unsqueeze(-1)
-        output = torch.zeros_like(h).index_add(0, targets, weights * self.dropout(h)[sources])
-        return output, logits if mechanism.passes_logits else None
+        with torch.autocast(x.device.type, enabled=False):
+            (sources, targets), mechanism = edges, self.mechanism
+            # h = W x, heads side by side.
+            h = self.project(x).view(-1, self.heads, self.width)
+            # own_ij = LeakyReLU(a_source . h_j + a_target . h_i) for each edge j -> i (GAT eq. 3).
+            halves = ((h * self.source).sum(-1)[sources], (h * self.target).sum(-1)[targets])
+            scores = F.leaky_relu(halves[0] + halves[1], SLOPE).T[None, :, None]
+            # Take the logits of the layer below, with as many heads as here.
+            inputs = Inputs(scores, scores, AttentionMasks(), self.heads, 1.0)
+            if mechanism.passes_logits and previous is not None:
+                inputs.previous = mechanism.receive(self.mixed(previous), inputs)
+            # Combine with them, transform, and take the softmax over the edges of each target.
+            combined = mechanism.combine(scores, inputs)
+            logits = mechanism.transform(combined, inputs)
+            weights = mechanism.reweigh(softmax(logits, targets, len(h)), inputs)
+            if mechanism.recorded is not None:
+                mechanism.recorded.update(own=scores, input=combined, logits=logits, probabilities=weights, masked=None)
+            # Sum of the neighbours' values, weighted (GAT eq. 4).
+            weights = self.attention_dropout(weights)[0, :, 0].T.unsqueeze(-1)
+            output = torch.zeros_like(h).index_add(0, targets, weights * self.dropout(h)[sources])
+            return output, logits if mechanism.passes_logits else None
 
     def project(self, x: Tensor) -> Tensor:
         """Returns W x, (N, K d), with dropout of the inputs; in a sparse matrix only stored values are dropped."""

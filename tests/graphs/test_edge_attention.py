@@ -91,6 +91,20 @@ def test_sparse_equals_dense_with_a_mask(arch, options, seed):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+def test_autocast_rounds_nothing(arch):
+    graph, found = draw_graph(2), []
+    for enabled in (False, True):
+        torch.manual_seed(1)
+        model = build_network(arch, GraphDescription.of(graph)).train()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            torch.manual_seed(2)
+            outputs = outputs_of(model, graph)
+        outputs.square().mean().backward()
+        found.append([outputs, *(parameter.grad for parameter in model.parameters())])
+    assert all(map(torch.equal, *found))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_permuted_nodes_and_edges_permute_the_outputs(arch):
     graph, order = draw_graph(3), torch.randperm(12, generator=torch.Generator().manual_seed(1)).tolist()
     place = {node: number for number, node in enumerate(order)}
