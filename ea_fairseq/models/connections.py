@@ -37,7 +37,7 @@ class AttentionResidual(nn.Module):
     def forward(self, state: Tensor) -> Tensor:
         """(T, B, n, C) -> p (T, B, 1, n), not rounded by autocast."""
         with torch.autocast(state.device.type, enabled=False):
-            return (self.norm(state) @ self.query.unsqueeze(-1)).softmax(-2).transpose(-1, -2)
+            return (self.norm(state).type_as(self.query) @ self.query.unsqueeze(-1)).softmax(-2).transpose(-1, -2)
 
     def mean(self, state: Tensor) -> Tensor:
         """(T, B, n, C) -> (T, B, C)"""

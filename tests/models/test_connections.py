@@ -11,6 +11,9 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.models.layer_options import WITH_STREAMS
 from ea_fairseq.models.streams import Sinkhorn
 from ea_fairseq.search.support import unsupported_reasons
+from encoders import TINY as TINY_ENCODER
+from encoders import build as build_encoder
+from encoders import draw
 from laws import FURTHER_LAWS, LAWS, assert_close, assert_decodes_stepwise, draw_padded, scores
 from mechanisms import ROWS
 from model_checks import assert_loss_changes_along_its_gradient, assert_torch_counts_the_same, loss_of
@@ -198,6 +201,19 @@ def test_every_parameter_has_a_gradient_which_is_not_zero_but_where_there_is_one
         first = "layers.0.connections.self_attn_layer_norm" in parameter_name
         assert parameter.grad is not None and parameter.grad.isfinite().all(), parameter_name
         assert parameter.grad.any() or parameter_name.endswith("k_proj.bias") or first, parameter_name
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@each
+def test_a_classifier_learns_under_autocast(name, norm):
+    """Its embeddings, which a linear layer projects, are of half precision then."""
+    options = {**TINY_ENCODER, "encoder_normalize_before": True, "norm": norm, **OPTIONS[name]}
+    model, (_, tokens) = build_encoder("ea_transformer_classifier", **options).train(), draw(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = model(tokens, features_only=True)[0]
+    output.float().cos().sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert gradients and all(gradient.isfinite().all() for gradient in (output, *gradients))
 
 
 @each
