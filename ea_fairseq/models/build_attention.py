@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from torch import nn
+
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.mechanism import LayerContext
@@ -28,6 +30,9 @@ def build_attention(
         reads: channels of the tokens of a self-attention, if not ``embed_dim``.
         keys: total width of all heads of queries and keys, if it differs from that of values.
         kwargs: arguments of fairseq's ``MultiheadAttention``.
+
+    Raises:
+        UserError: if heads of another width have no projection to ``embed_dim`` channels.
     """
     options, terms = kind.options.from_namespace(cfg), TermOptions.from_namespace(cfg)
     parts = LayerOptions.from_namespace(cfg)
@@ -44,6 +49,10 @@ def build_attention(
         **{"bias": not parts.no_biases, **kwargs},
     )
     if width != embed_dim:
+        if not isinstance(attention, Attention) or isinstance(attention.out_proj, nn.Identity):
+            raise UserError(
+                "--head-dim is for attentions that project their outputs, and this model has none: leave it out"
+            )
         attention.embed_dim = embed_dim
         attention.kdim, attention.vdim = (kwargs.get(name, embed_dim) for name in ("kdim", "vdim"))
         widen_heads(attention, width, kwargs.get("q_noise", 0.0), kwargs.get("qn_block_size", 8))

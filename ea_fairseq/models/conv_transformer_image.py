@@ -97,6 +97,11 @@ class ConvTransformerImageEncoder(ImageEncoder):
                     attends = build_attention(
                         attention, args, context, width // 2, heads, width, bias=False, self_attention=True
                     )
+                    if attends.width("v") != width // 2:
+                        raise UserError(
+                            "--full-width-heads is for attentions that project their outputs, and this model has "
+                            "none: leave it out"
+                        )
                     attends.out_proj = nn.Identity()  # as in classifiers
                 layers.append(ConvTransformerLayer(reads or None, width, attends, options.dropout))
                 reads += width

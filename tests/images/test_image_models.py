@@ -342,6 +342,16 @@ def test_each_mechanism_that_brings_no_branch_has_models():
         assert without == {"conv_transformer", "pa_conv_transformer", "lite_transformer"}
 
 
+def test_heads_of_full_width_need_a_projection_of_the_output():
+    for base in TINY:
+        if base == "conv_transformer_image":
+            with pytest.raises(UserError, match=r"^--full-width-heads is for attentions that project"):
+                build_tiny(base, "quadratic_transformer", full_width_heads=True)
+        else:
+            model = build_tiny(base, "quadratic_transformer", full_width_heads=True)
+            assert classes(model, draw(1, IMAGES[base])).isfinite().all()
+
+
 def test_defaults_are_the_papers_and_every_flag_is_in_the_help():
     weights = {"vit_base": (0.1, 0.3), "aa_resnet_34": (0.5, 1.0), "conv_image": (0.1, 0.3)}
     for arch, expected in weights.items():

@@ -147,6 +147,9 @@ def test_what_does_not_go_together_is_refused():
         build_classifier("cnn", relative_positions="shaw")
     with pytest.raises(UserError, match=r"^--conv-projections needs as many input"):
         build_classifier("pa_conv_transformer", conv_projections="q")
+    for name in ("conv_transformer", "pa_conv_transformer", "cnn"):
+        with pytest.raises(UserError, match=r"^--head-dim is for attentions that project their outputs"):
+            build_classifier(name, head_dim=6)
     with pytest.raises(UserError, match=r"^--encoder-embed-dim must be even, not 9: "):
         build_classifier("conv_transformer", encoder_embed_dim=9, encoder_attention_heads=1)
     with pytest.raises(UserError, match=r"^--mha-reg-scale-factor is for queries and keys"):
