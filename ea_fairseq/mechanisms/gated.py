@@ -52,3 +52,8 @@ class GatedAttention(Attention):
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """sigmoid(g_h . x_t) O_h, (B, K, T, d)."""
         return super().values(weights, inputs) * self.gates(inputs.x).sigmoid()
+
+    def start_from_plain(self, options: Any) -> str:
+        """Initializes other parameters as their class does; gates, which have no neutral weights, stay random."""
+        start = super().start_from_plain(options)
+        return start if start == "at random" else f"{start}, gates at random"

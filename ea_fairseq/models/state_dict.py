@@ -47,12 +47,13 @@ def initialize_mechanism(
     """
     added = {name: parameter for name, parameter in model.named_parameters() if name in new}
     attentions = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
-    starts = {attention.start_from_plain(options) for _, attention in attentions}
-    changed = sum(any(parameter.startswith(f"{name}.") for parameter in added) for name, _ in attentions)
+    starts = {name: attention.start_from_plain(options) for name, attention in attentions}
+    changed = [name for name in starts if any(parameter.startswith(f"{name}.") for parameter in added)]
     described = f"{kind.title} is new and has no parameters"
     if added:
-        parameters, start = sum(map(Tensor.numel, added.values())), " or ".join(sorted(starts))
-        described = f"{changed} {kind.adds} with {parameters:,} parameters are new and start {start}"
+        parameters = sum(map(Tensor.numel, added.values()))
+        start = " or ".join(sorted({starts[name] for name in changed}))
+        described = f"{len(changed)} {kind.adds} with {parameters:,} parameters are new and start {start}"
     left = f"; {unused} projections of queries and keys are not used" if unused else ""
     logger.info(f"the checkpoint is a plain model's: {described}, all other parameters are loaded{left}")
 

@@ -78,6 +78,28 @@ def test_the_log_says_in_one_line_what_is_new(plain, caplog):
     assert "6 convolutions with 228 parameters are new and start as the identity" in message
 
 
+@pytest.mark.parametrize(
+    ("family", "sentence"),
+    [
+        ("lime", "2 mixtures of layers with 16 parameters are new and start as the identity,"),
+        ("gated_attention", "6 gates with 96 parameters are new and start at random,"),
+        (
+            "ea_gated_attention",
+            "6 convolutions and gates with 324 parameters are new and start as the identity, gates at random,",
+        ),
+        (
+            "ea_value_residual",
+            "6 convolutions and pairs of weights with 234 parameters are new and start as the identity, pairs of weights "
+            "as 0 and 1,",
+        ),
+    ],
+)
+def test_the_log_says_how_what_is_new_starts(plain, caplog, family, sentence):
+    with caplog.at_level(logging.INFO, logger="ea_fairseq"):
+        build(family, **TINY).load_state_dict(plain.state_dict())
+    assert sentence in caplog.text
+
+
 def test_the_start_can_be_random(plain):
     evolving = build(**TINY, ea_init="random")
     expected = {name: tensor.clone() for name, tensor in evolving.state_dict().items() if ".conv." in name}
