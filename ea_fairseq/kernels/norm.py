@@ -48,7 +48,8 @@ def fields(
     x: Tensor, weight: Tensor | None, rotations: Tensor | None, vectors: int, width: int, eps: float, dtype: torch.dtype
 ) -> dict[str, Any]:
     """The fields of ``struct vectors`` that both passes read; raises ValueError or TypeError for what does not fit."""
-    if not 0 < vectors * width <= x.size(-1) or (weight is not None and vectors % max(1, len(weight))):
+    fits = min(vectors, width) > 0 and vectors * width <= x.size(-1)
+    if not fits or (weight is not None and vectors % max(1, len(weight))):
         raise ValueError(f"x of size {tuple(x.shape)} does not have {vectors} vectors of {width} with this weight")
     if width > MAX_WIDTH:
         raise ValueError(f"a vector has at most {MAX_WIDTH} elements, not {width}")

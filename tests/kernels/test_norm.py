@@ -96,6 +96,7 @@ def test_a_transposed_tensor_is_read_in_its_order():
         ({"weight": torch.ones(3, 4)}, ValueError, "does not have 2 vectors"),
         ({"rotations": torch.ones(3, 4)}, ValueError, "rotations must have the size"),
         ({"vectors": 3}, ValueError, "does not have 3 vectors of 4"),
+        ({"vectors": -2, "width": -4, "weight": None, "rotations": None}, ValueError, "not have -2 vectors of -4"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, error, sentence):
