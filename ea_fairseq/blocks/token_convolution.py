@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import NOTHING, Passed
-from ea_fairseq.attention.mechanism import LayerContext
+from ea_fairseq.attention.mechanism import LayerContext, Mechanism
 from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
@@ -42,25 +42,15 @@ class TokenConvolution(Branch):
         return self.conv(F.pad(tokens, (self.before, 0)) if self.before else tokens).permute(2, 0, 1)
 
 
-class ConvolvedTokens(TokenConvolution):
+class ConvolvedTokens(Mechanism, TokenConvolution):
     """A convolution over three tokens and a projection, C to C, in place of self-attention (PA's baseline CNN)."""
 
-    options = Options
     title = "convolution"
     adds = "kernels"
 
     def __init__(self, width: int):
         super().__init__(width)
         self.out_proj = nn.Linear(width, width)
-
-    @classmethod
-    def build_branch(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int) -> None:
-        """Builds nothing: there is no branch parallel to it."""
-
-    @classmethod
-    def width_of_heads(cls, options: Options, embed_dim: int, num_heads: int) -> int:
-        """Returns the layer's width, since there are no heads."""
-        return embed_dim
 
     @classmethod
     def build(
@@ -81,11 +71,6 @@ class ConvolvedTokens(TokenConvolution):
         if terms or convolutions is not None:
             raise UserError("--arch cnn_classifier has no attention for the flags of scores and projections to act on")
         return cls(embed_dim)
-
-    @classmethod
-    def may_renumber(cls, kind: str, layers: list[int]) -> bool:
-        """Returns True: all layers compute the same."""
-        return True
 
     def forward(  # type: ignore[override]  # an attention's arguments, not a branch's
         self, query: Tensor, *memory: Tensor, masks: AttentionMasks, **kwargs: Any
