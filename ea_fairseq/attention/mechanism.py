@@ -111,7 +111,7 @@ class Mechanism:
         return cls.values is not Mechanism.values or cls.passes_values
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
-        """The logits of the layer below as ``combine`` and kernels read them, (B, K, T, S), zero where masked."""
+        """The logits of the layer below as ``combine`` and kernels read them, (B, K, T, S), arbitrary where masked."""
         return previous
 
     def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:

@@ -32,8 +32,8 @@ class Family:
         attention: the class of their attentions.
         defaults: of the mechanism's options, by size, if they differ from the dataclass's. Encoder-only models use
             ``encoder`` or else ``base``, models of time series use ``time_series`` or else the encoders' defaults,
-            models of graphs use ``graph``, models of images use ``vit``, ``aa_resnet`` or ``conv_image`` or else the
-            encoders' defaults.
+            models of graphs use ``graph``, models of images use ``vit``, ``aa_resnet``, ``conv_image`` or
+            ``conv_transformer_image`` or else the encoders' defaults.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Family:
         return self.defaults.get("time_series", self.encoder_defaults)
 
     def image_defaults(self, base: str) -> Mapping[str, object]:
-        """Returns the defaults of models of images: of ``vit``, ``aa_resnet`` or ``conv_image``."""
+        """Returns the defaults of models of images: of ``vit``, say."""
         return self.defaults.get(base, self.encoder_defaults)
 
     @property

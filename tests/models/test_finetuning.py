@@ -89,8 +89,8 @@ def test_the_log_says_in_one_line_what_is_new(plain, caplog):
         ),
         (
             "ea_value_residual",
-            "6 convolutions and pairs of weights with 234 parameters are new and start as the identity, pairs of weights "
-            "as 0 and 1,",
+            "6 convolutions and pairs of weights with 234 parameters are new and start as the identity, pairs of "
+            "weights as 0 and 1,",
         ),
     ],
 )

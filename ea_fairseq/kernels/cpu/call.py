@@ -19,7 +19,7 @@ def call(name: str, size: tuple[int, ...], arguments: FusedArguments, **fields: 
     """Calls a function for maps of a size (B, K, T, S).
 
     Args:
-        name: of ``FUNCTIONS``, but ``decode``.
+        name: ``evolve``, ``attend`` or the backward pass of either.
         fields: the other fields of ``struct fused_arguments`` that the function reads.
 
     Raises:
