@@ -5,7 +5,7 @@ only adds a cache.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from fairseq.modules import MultiheadAttention
@@ -33,13 +33,14 @@ RENAMED = {"hands_on_logits": "passes_logits", "hands_on_values": "passes_values
 class Attention(Mechanism, MultiheadAttention):
     """fairseq's multi-head attention, with steps that a mechanism can override.
 
-    This class itself is plain attention, computed by fairseq's own forward unless its maps are recorded, or it is
-    trained in bfloat16 on a CPU.
+    This class itself is plain attention. fairseq's own forward computes it if ``is_plain``, which flags of layers and
+    terms may prevent, unless its maps are recorded, or it is trained in bfloat16 on a CPU.
     """
 
     fused: FusedLogits | None = FusedLogits()
     terms: Sequence[Term]
     grid: Grid | None = None  # if tokens are pixels
+    of_source: ClassVar[type["Attention"] | None] = None  # the class of encoder-decoder attention, if another
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Leaves a subclass to PyTorch unless its own body says what kernels may compute."""
@@ -94,8 +95,15 @@ class Attention(Mechanism, MultiheadAttention):
 
     @classmethod
     def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> "Attention":
-        """Builds the attention of a layer from the mechanism's options."""
-        return cls(embed_dim, num_heads, **kwargs)
+        """Builds the attention of a layer from the mechanism's options; ``kwargs`` are those of the constructor."""
+        if context.kind == "cross" and cls.of_source is not None:
+            return cls.of_source.build(options, context, embed_dim, num_heads, **kwargs)
+        return cls(embed_dim, num_heads, **cls.arguments(options, context), **kwargs)
+
+    @classmethod
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that the mechanism's options and the layer decide."""
+        return {}
 
     def forward(
         self,

@@ -22,7 +22,7 @@ class LayersBelowAttention(Attention):
     """
 
     passes_values = True
-    of_source: ClassVar[type[Attention]] = Attention  # encoder-decoder attention, whose queries are other words
+    of_source: ClassVar[type[Attention] | None] = Attention  # encoder-decoder attention, whose queries are other words
 
     def __init__(self, embed_dim: int, num_heads: int, *args: Any, layer: int, **kwargs: Any):
         """Args: layer: its number in the stack, from 0."""
@@ -32,11 +32,9 @@ class LayersBelowAttention(Attention):
             raise UserError(f"{self.title} needs queries and keys, and these attentions do not have both")
 
     @classmethod
-    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """Builds the attention of a layer; encoder-decoder attention has another class."""
-        if context.kind == "cross":
-            return cls.of_source.build(options, context, embed_dim, num_heads, **kwargs)
-        return super().build(options, context, embed_dim, num_heads, layer=context.layer, **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "layer": context.layer}
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:

@@ -79,11 +79,9 @@ class ComposableAttention(Attention):
         )
 
     @classmethod
-    def build(
-        cls, options: ComposableOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
-    ) -> Attention:
-        """Builds the attention of a layer from the options."""
-        return super().build(options, context, embed_dim, num_heads, by_key=options.compose_by_key, **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "by_key": options.compose_by_key}
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """Logits (B, K, T, S), composed before the softmax."""

@@ -38,11 +38,9 @@ class DepthAttention(LayersBelowAttention):
         self.is_read = self.layer % depth_every == 0
 
     @classmethod
-    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """Builds the attention of a layer from the options."""
-        if context.kind != "cross":
-            kwargs["depth_every"] = options.depth_every
-        return super().build(options, context, embed_dim, num_heads, **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "depth_every": options.depth_every}
 
     def mix(self, queries: Tensor, layers: Tensor) -> tuple[Tensor, Tensor]:
         """Returns this layer's keys joined with sum_i p_i v_i, which are also passed on if layers above read them."""

@@ -82,12 +82,9 @@ class DifferentialAttention(Attention):
         self.pair_norm = nn.Parameter(torch.ones(2 * self.head_dim))
 
     @classmethod
-    def build(
-        cls, options: DifferentialOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
-    ) -> Attention:
-        """Builds the attention of a layer from the options."""
-        kwargs |= {"version": options.diff_version, "layer": context.layer}
-        return super().build(options, context, embed_dim, num_heads, **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "version": options.diff_version, "layer": context.layer}
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:

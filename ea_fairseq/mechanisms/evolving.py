@@ -62,11 +62,9 @@ class EvolvingAttention(Attention):
             self.register_buffer("skip", torch.empty(0))
 
     @classmethod
-    def build(
-        cls, options: EvolutionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
-    ) -> Attention:
-        """Builds the attention of a layer from the options."""
-        return cls(embed_dim, num_heads, options.of(context.kind, context.layer), **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "evolution": options.of(context.kind, context.layer)}
 
     @classmethod
     def is_entrywise(cls, options: EvolutionOptions) -> bool:

@@ -3,16 +3,14 @@
 z_t = y_t - (y_t . v_t) v_t / |v_t|^2 for each head: its output y_t without the direction of the word's own value v_t.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.options import Options
 
 
 @register_mechanism("exclusive_attention")
@@ -23,15 +21,8 @@ class ExclusiveAttention(Attention):
     marker = "exclusive"
     fused = Attention.fused
     can_fuse_values = False
-    of_source: ClassVar[type[Attention]] = Attention  # encoder-decoder attention, which has no values of query words
+    of_source: ClassVar[type[Attention] | None] = Attention  # whose queries are words without values
     SMALLEST = 1e-8  # |v_t|^2 to divide by
-
-    @classmethod
-    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """Builds the attention of a layer; encoder-decoder attention has another class."""
-        if context.kind == "cross":
-            return cls.of_source.build(options, context, embed_dim, num_heads, **kwargs)
-        return super().build(options, context, embed_dim, num_heads, **kwargs)
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """z_t, (B, K, T, d)."""

@@ -45,9 +45,9 @@ class GatedAttention(Attention):
         self.gates = ByWord(embed_dim, num_heads, self.head_dim if gate == "channel" else 1)
 
     @classmethod
-    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """Builds the attention of a layer from the options."""
-        return super().build(options, context, embed_dim, num_heads, gate=options.gate, **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "gate": options.gate}
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """sigmoid(g_h . x_t) O_h, (B, K, T, d)."""

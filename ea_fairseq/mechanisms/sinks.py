@@ -48,11 +48,9 @@ class SinkAttention(Attention):
             self.register_buffer("off_by_one", torch.empty(0))
 
     @classmethod
-    def build(
-        cls, options: SinkOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
-    ) -> Attention:
-        """Builds the attention of a layer from the options."""
-        return super().build(options, context, embed_dim, num_heads, sink=options.sink, **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "sink": options.sink}
 
     def normalize(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The softmax over keys and the sink, (B, K, T, S)."""

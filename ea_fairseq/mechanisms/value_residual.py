@@ -35,9 +35,9 @@ class ValueResidualAttention(Attention):
         self.lambdas = None if is_first else nn.Parameter(torch.full((2,), 0.5))
 
     @classmethod
-    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """Builds the attention of a layer."""
-        return super().build(options, context, embed_dim, num_heads, is_first=context.layer == 0, **kwargs)
+    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+        """The constructor's arguments that options and layer decide."""
+        return {**super().arguments(options, context), "is_first": context.layer == 0}
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
