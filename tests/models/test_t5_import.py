@@ -1,12 +1,15 @@
 """ea-fairseq import-t5: what a T5 computes, its model computes here; what is none is refused in one sentence."""
 
 import json
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from ea_fairseq import EAT5Model
 from ea_fairseq.checkpoint.file import read_checkpoint
@@ -224,3 +227,22 @@ def test_the_options_are_written_for_preparations_and_the_hub(t5):
     _, out, _ = t5
     described = json.loads((out / "preparation.json").read_text())
     assert (described["subword"], described["source_lang"], described["target_lang"]) == ("t5", "inputs", "targets")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+def test_a_t5_with_evolving_attention_goes_on_as_it_is(t5, beta):
+    """Without a weight of convolutions, and where they start as the identity."""
+    _, out, _ = t5
+    hub = EAT5Model.from_pretrained(out)
+    saved, words = read_checkpoint(out / "model.pt"), SimpleNamespace(source_dictionary=hub.src_dict)
+    words.target_dictionary = hub.src_dict
+    arch = f"ea_{saved['args'].arch}"
+    args = Namespace(**{**vars(saved["args"]), "arch": arch, "ea_alpha": 0.0, "ea_beta": beta})
+    ARCH_CONFIG_REGISTRY[arch](args)
+    model = ARCH_MODEL_REGISTRY[arch].build_model(args, words).eval()
+    model.load_state_dict(saved["model"])
+    source, target = hub.encode(SENTENCES[0]).unsqueeze(0), hub.encode_target(SENTENCES[1]).unsqueeze(0)
+    found, expected = (each(source, None, target)[0] for each in (model, hub.models[0]))
+    assert expected.abs().mean() > 0.1
+    assert_close(found, expected, 1e-5)
