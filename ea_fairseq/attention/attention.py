@@ -33,8 +33,8 @@ RENAMED = {"hands_on_logits": "passes_logits", "hands_on_values": "passes_values
 class Attention(Mechanism, MultiheadAttention):
     """fairseq's multi-head attention, with steps that a mechanism can override.
 
-    This class itself is plain attention. fairseq's own forward computes it if ``is_plain``, which flags of layers and
-    terms may prevent, unless its maps are recorded, or it is trained in bfloat16 on a CPU.
+    This class itself is plain attention, computed by fairseq's own forward unless its maps are recorded, it is trained
+    in bfloat16 on a CPU, or flags change its terms, scale, inputs, widths or biases (``is_plain``).
     """
 
     fused: FusedLogits | None = FusedLogits()

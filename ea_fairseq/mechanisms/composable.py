@@ -79,7 +79,7 @@ class ComposableAttention(Attention):
         )
 
     @classmethod
-    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+    def arguments(cls, options: ComposableOptions, context: LayerContext) -> dict[str, Any]:
         """The constructor's arguments that options and layer decide."""
         return {**super().arguments(options, context), "by_key": options.compose_by_key}
 

@@ -82,7 +82,7 @@ class DifferentialAttention(Attention):
         self.pair_norm = nn.Parameter(torch.ones(2 * self.head_dim))
 
     @classmethod
-    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+    def arguments(cls, options: DifferentialOptions, context: LayerContext) -> dict[str, Any]:
         """The constructor's arguments that options and layer decide."""
         return {**super().arguments(options, context), "version": options.diff_version, "layer": context.layer}
 

@@ -62,7 +62,7 @@ class EvolvingAttention(Attention):
             self.register_buffer("skip", torch.empty(0))
 
     @classmethod
-    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+    def arguments(cls, options: EvolutionOptions, context: LayerContext) -> dict[str, Any]:
         """The constructor's arguments that options and layer decide."""
         return {**super().arguments(options, context), "evolution": options.of(context.kind, context.layer)}
 

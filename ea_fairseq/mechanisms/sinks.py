@@ -48,7 +48,7 @@ class SinkAttention(Attention):
             self.register_buffer("off_by_one", torch.empty(0))
 
     @classmethod
-    def arguments(cls, options: Any, context: LayerContext) -> dict[str, Any]:
+    def arguments(cls, options: SinkOptions, context: LayerContext) -> dict[str, Any]:
         """The constructor's arguments that options and layer decide."""
         return {**super().arguments(options, context), "sink": options.sink}
 
