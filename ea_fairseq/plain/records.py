@@ -94,7 +94,7 @@ def as_record(kind: type[Record], found: object, **given: object) -> Record:
 
 @cache
 def types_of(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields, by name."""
+    """The types of the fields of a dataclass or named tuple, by name."""
     return get_type_hints(kind)
 
 
@@ -114,6 +114,10 @@ def fitted(name: str, value: object, kind: Any) -> object:
         return as_record(kind, value)
     if origin is list and isinstance(value, list):
         return [fitted(name, item, parts[0]) for item in value]
+    if hasattr(kind, "_fields"):  # a named tuple
+        if not isinstance(value, list) or len(value) != len(kind._fields):
+            raise ValueError(f"'{name}' must be lists of {' and '.join(kind._fields)}")
+        return kind(*map(fitted, kind._fields, value, types_of(kind).values()))
     if origin is dict and isinstance(value, dict):
         return {key: fitted(name, item, parts[1]) for key, item in value.items()}
     if not is_plain(value, kind):

@@ -18,6 +18,7 @@ from ea_fairseq.experiments.rationales.options import ALWAYS, CHOICES
 from ea_fairseq.experiments.rationales.results import RationaleResults
 from ea_fairseq.experiments.rationales.sources import SOURCES
 from ea_fairseq.experiments.sample import drawn
+from ea_fairseq.experiments.scoring import evaluate
 from rationales import POOLED, drawn_document, save_classifier, write_documents
 
 SIZES = (5, 23, 40)
@@ -129,6 +130,13 @@ def test_only_what_depends_on_a_setting_is_made_anew(show, tmp_path):
     assert [word.rpartition("/")[2] for word, after in pairwise(remade) if after == "making"] == ["random.json:"]
     assert "attention.json: making" in show(*flags, "--word-score", "max")
     assert "predictions.json: making" in show(*flags, "--limit", "2")
+
+
+def test_results_depend_on_all_code_that_a_models_output_depends_on(show, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(evaluate, "code", lambda parts: given.extend(parts) or "code")
+    show(PLAIN, "test.jsonl", "--source", "attention", "--out", tmp_path)
+    assert {*evaluate.OF_MODELS, "experiments/rationales"} <= {*given}
 
 
 def test_a_limit_draws_examples_by_the_seed():

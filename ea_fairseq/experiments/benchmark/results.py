@@ -1,15 +1,14 @@
 """The results of ea-fairseq benchmark, in one JSON file."""
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
-from ea_fairseq.experiments.benchmark.samples import Round, Sample, Spread, disturbance, speed
+from ea_fairseq.experiments.benchmark.samples import Round, Spread, disturbance, speed
 from ea_fairseq.plain.files import write_whole
-from ea_fairseq.plain.records import MEGABYTE, read_json
+from ea_fairseq.plain.records import MEGABYTE, as_record, read_json, written_by
 
 MADE_BY = "scripts/benchmark.py"
 LARGEST = 100 * MEGABYTE
@@ -55,6 +54,13 @@ class Measurement:
     rounds: list[Round]
     disturbed: int
     left_out: dict[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raises ValueError if tables cannot be made from these samples."""
+        if any(taken.keys() != {*self.names} for taken in self.rounds):
+            raise ValueError("'rounds' must have a sample of each variant")
+        if not all(0 < sample.seconds < math.inf for taken in self.rounds for sample in taken.values()):
+            raise ValueError("'seconds' must be positive")
 
     @property
     def names(self) -> list[str]:
@@ -118,29 +124,11 @@ class Benchmark:
         Raises:
             UserError: naming the file, if ea-fairseq benchmark did not write it.
         """
-        try:
-            found: Any = read_json(path, LARGEST)
-            settings = Settings(**found["settings"])
-            measurements = [as_measurement(**measurement) for measurement in found["measurements"]]
-            return cls(**found | {"settings": settings, "measurements": measurements})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is not what {MADE_BY} writes ({error}): measure again.") from None
-
-
-def as_measurement(case: dict, variants: list, costs: dict, rounds: list, **others: Any) -> Measurement:
-    """Builds a measurement from its JSON fields."""
-    return Measurement(
-        case=Case(**case),
-        variants=[as_variant(**variant) for variant in variants],
-        costs={name: Cost(**cost) for name, cost in costs.items()},
-        rounds=[{name: Sample(*sample) for name, sample in taken.items()} for taken in rounds],
-        **others,
-    )
-
-
-def as_variant(native_bf16: bool = False, **fields: Any) -> Variant:
-    """Builds a variant from its JSON fields; older files have ``native_bf16`` instead of ``precision``."""
-    return Variant(**{"precision": "bfloat16" if native_bf16 else "", **fields})
+        with written_by(MADE_BY, path, "measure again"):
+            found = as_record(cls, read_json(path, LARGEST))
+            for measurement in found.measurements:
+                measurement.check()
+            return found
 
 
 def is_benchmark(path: Path) -> bool:

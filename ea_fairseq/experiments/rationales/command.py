@@ -2,11 +2,12 @@
 
 import argparse
 import hashlib
+import json
 import logging
 import sys
 import warnings
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from ea_fairseq.experiments.rationales.results import NAME, ExplainedModel, Rati
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.output_folder import OutputFolder
-from ea_fairseq.plain.records import FileName
+from ea_fairseq.plain.records import FileName, Record, as_record, read_json, written_by
 
 if TYPE_CHECKING:
     from ea_fairseq.data.documents import Document
@@ -26,28 +27,18 @@ if TYPE_CHECKING:
     from ea_fairseq.experiments.rationales.evaluation import Explanations, Predictions
 
 PAGE = "rationales.html"
-MODEL_CODE = ("attention", "hub", "kernels", "mechanisms", "models", "subwords", "terms", "text")
 OWN_CODE = "experiments/rationales"
+LARGEST = 1 << 30  # bytes of a file of scores
 
 
 @dataclass(frozen=True)
 class Explained:
-    """A model, its predictions and each source's explanations of them.
+    """A model's data set and its part of rationales.json, its predictions and each source's explanations of them."""
 
-    Args:
-        sha256: of the checkpoint.
-        dataset: the name of its data.
-        seed, family: as in rationales.json.
-    """
-
-    name: str
-    checkpoint: Path
-    sha256: str
+    dataset: FileName
+    model: ExplainedModel
     predictions: "Predictions"
     sources: "dict[str, Explanations]"
-    dataset: FileName
-    seed: int
-    family: str | None
 
 
 def main() -> None:
@@ -63,11 +54,24 @@ def main() -> None:
     chosen = [documents[number] for number in drawn(len(documents), args.limit, args.seed)]
     settings = Settings(args.seed, args.draws, args.lime_samples, args.word_score)
     with OutputFolder(args.out, "rationales").opened() as out:
-        models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args)]
-        results_of(args, models, chosen, len(documents), settings).write(out.path)
-        shown = {one.name: (one.predictions, one.sources) for one in models}
+        models = {
+            name: explain_all(out, name, checkpoint, classifier, chosen, (*args.source, *ALWAYS), settings)
+            for name, checkpoint, classifier in load(args)
+        }
+        RationaleResults(
+            dataset=next(iter(models.values())).dataset,
+            documents=str(args.documents),
+            documents_sha256=checksum(chosen),
+            count=len(chosen),
+            drawn_from=len(documents),
+            settings=settings,
+            models={name: one.model for name, one in models.items()},
+            versions=versions(),
+            commit=commit(),
+        ).write(out.path)
+        shown = {name: (one.predictions, one.sources) for name, one in models.items()}
         write_whole(out.path / PAGE, rationales_page(chosen, shown))
-        print(f"\n{table(models, chosen, settings)}\n")
+        print(f"\n{table(models, len(chosen), settings)}\n")
         out.say(f"written to {out.path}: {NAME}, {PAGE}")
 
 
@@ -107,73 +111,37 @@ def explain_all(
 ) -> Explained:
     """Computes a model's predictions and each source's explanations; each is a file, written whole or not at all."""
     from ea_fairseq.data.manifest import sha256
-    from ea_fairseq.experiments.rationales.evaluation import (
-        explain,
-        predict,
-        read_explanations,
-        read_predictions,
-        write,
-    )
+    from ea_fairseq.experiments.rationales.evaluation import Explanations, Predictions, explain, predict
     from ea_fairseq.experiments.runs.binarised import Binarised
     from ea_fairseq.experiments.scoring.encoder_outcome import working_family
-    from ea_fairseq.experiments.scoring.evaluate import code
+    from ea_fairseq.experiments.scoring.evaluate import OF_MODELS, code
 
     digest = sha256(checkpoint)
-    facts = [digest, checksum(documents), code((*MODEL_CODE, OWN_CODE))]
+    facts = [digest, checksum(documents), code((*OF_MODELS, OWN_CODE))]
     folder, stamp = digest[:12], "\n".join(facts)
     out.say(f"{printable(name)}: {len(documents)} documents, files in {folder}")
 
-    def saved(file: str, stamp: str, make: partial) -> Path:
-        out.stage(f"{folder}/{file}.json", stamp, lambda path: write(path, make()))
-        return out.path / folder / f"{file}.json"
+    def saved(kind: type[Record], file: str, stamp: str, make: partial) -> Record:
+        path = out.path / folder / f"{file}.json"
+        out.stage(f"{folder}/{file}.json", stamp, lambda place: place.write_text(json.dumps(asdict(make()))))
+        with written_by("ea-fairseq rationales", path, "remove it and run the command again"):
+            return as_record(kind, read_json(path, LARGEST))
 
-    predictions = read_predictions(saved("predictions", stamp, partial(predict, classifier, documents)))
+    predictions = saved(Predictions, "predictions", stamp, partial(predict, classifier, documents))
     found = {}
     for source in sources:
         make = partial(explain, source, classifier, documents, predictions, settings)
-        found[source] = read_explanations(saved(source, f"{stamp}\n{settings.of(source)}", make))
+        found[source] = saved(Explanations, source, f"{stamp}\n{settings.of(source)}", make)
     family, cfg = working_family(classifier.hub.model), classifier.hub.cfg
-    return Explained(
-        name,
-        checkpoint,
-        digest,
-        predictions,
-        found,
-        dataset=FileName(Binarised(Path(cfg.task.data)).name),
+    model = ExplainedModel(
+        checkpoint=str(checkpoint),
+        sha256=digest,
         seed=cfg.common.seed,
         family=None if family is None else family.name,
+        performance=predictions.performance(documents),
+        sources={source: one.means() for source, one in found.items()},
     )
-
-
-def results_of(
-    args: argparse.Namespace, models: list[Explained], documents: "list[Document]", known: int, settings: Settings
-) -> RationaleResults:
-    """Builds the content of rationales.json.
-
-    Args:
-        known: the number of documents in the file.
-    """
-    return RationaleResults(
-        dataset=models[0].dataset,
-        documents=str(args.documents),
-        documents_sha256=checksum(documents),
-        count=len(documents),
-        drawn_from=known,
-        settings=settings,
-        models={
-            one.name: ExplainedModel(
-                checkpoint=str(one.checkpoint),
-                sha256=one.sha256,
-                seed=one.seed,
-                family=one.family,
-                performance=one.predictions.performance(documents),
-                sources={source: found.means() for source, found in one.sources.items()},
-            )
-            for one in models
-        },
-        versions=versions(),
-        commit=commit(),
-    )
+    return Explained(FileName(Binarised(Path(cfg.task.data)).name), model, predictions, found)
 
 
 def checksum(documents: "list[Document]") -> str:
@@ -181,14 +149,14 @@ def checksum(documents: "list[Document]") -> str:
     return hashlib.sha256(repr(documents).encode()).hexdigest()
 
 
-def table(models: list[Explained], documents: "list[Document]", settings: Settings) -> str:
+def table(models: dict[str, Explained], documents: int, settings: Settings) -> str:
     """Formats the printed tables, one for each model, below the model's own scores."""
     lines = []
-    for one in models:
-        scores = ", ".join(f"{name} {value:.3f}" for name, value in one.predictions.performance(documents).items())
+    for name, one in models.items():
+        scores = ", ".join(f"{score} {value:.3f}" for score, value in one.model.performance.items())
         rows = [["rationale", "AUPRC", "comprehensiveness", "sufficiency"]]
-        for source, found in one.sources.items():
-            rows.append([source, *("-" if value is None else f"{value:.3f}" for value in found.means().values())])
-        lines += [f"{printable(one.name)}: {scores}, {len(documents)} documents", text_table(rows), ""]
+        for source, means in one.model.sources.items():
+            rows.append([source, *("-" if value is None else f"{value:.3f}" for value in means.values())])
+        lines += [f"{printable(name)}: {scores}, {documents} documents", text_table(rows), ""]
     lines.append(f"random: AUPRC is the mean of {settings.draws} draws, the other columns are of the first draw.")
     return "\n".join(lines)

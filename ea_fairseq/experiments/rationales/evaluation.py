@@ -1,9 +1,7 @@
 """Explains a classifier's decisions about documents by each source, and evaluates the explanations."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +12,7 @@ from ea_fairseq.experiments.rationales.metrics import auprc, erasures, faithfuln
 from ea_fairseq.experiments.rationales.options import Settings
 from ea_fairseq.experiments.rationales.results import METRICS
 from ea_fairseq.experiments.rationales.sources import SOURCES, Decision
-from ea_fairseq.plain.records import as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import progress
-
-LARGEST = 1 << 30  # bytes of a file of scores
 
 
 @dataclass(frozen=True)
@@ -109,20 +104,3 @@ def explain(
         area = float(np.mean([auprc(one.gold, score) for score in scores])) if one.gold.any() else None
         found.append(Explanation(area, *drops, scores[0].tolist()))
     return Explanations(found)
-
-
-def write(path: Path, found: Explanations | Predictions) -> None:
-    """Writes explanations or predictions as JSON."""
-    path.write_text(json.dumps(asdict(found)), encoding="utf-8")
-
-
-def read_explanations(path: Path) -> Explanations:
-    """Reads a source's explanations; raises UserError if the file was changed."""
-    with written_by("ea-fairseq rationales", path, "remove it and run the command again"):
-        return as_record(Explanations, read_json(path, LARGEST))
-
-
-def read_predictions(path: Path) -> Predictions:
-    """Reads a classifier's predictions; raises UserError if the file was changed."""
-    with written_by("ea-fairseq rationales", path, "remove it and run the command again"):
-        return as_record(Predictions, read_json(path, LARGEST))
