@@ -17,7 +17,7 @@ UPDATES = (0, 10, 200)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A training's folder, whose last checkpoint has another name, too; and a model of another kind."""
+    """A training's folder, whose last checkpoint has another name, too, with an average; and other models."""
     home = tmp_path_factory.mktemp("home")
     data = save_dictionaries(home)
     (home / "run").mkdir()
@@ -34,6 +34,13 @@ def home(tmp_path_factory):
         trainer.set_num_updates(update)
         trainer.save_checkpoint(str(home / "run" / f"checkpoint_1_{update}.pt"), {})
     trainer.save_checkpoint(str(home / "run" / "checkpoint_last.pt"), {})
+    average = torch.load(home / "run" / "checkpoint_last.pt", weights_only=False) | {"averaged": ["checkpoint_1_10.pt"]}
+    for name, tensor in average["model"].items():
+        if name.endswith(".centre"):
+            tensor.fill_(99.0)
+    (home / "averages").mkdir()
+    for folder in ("run", "averages"):
+        torch.save(average, home / folder / "checkpoint_released.pt")
     save_loud(data, home / "plain.pt", arch="transformer")
     (home / "empty").mkdir()
     return home
@@ -90,7 +97,8 @@ def test_one_checkpoint_alone_is_shown(show, tmp_path):
     ("path", "message"),
     [
         ("plain.pt", "has no quadratic attention: give one of a model with --relative-positions quadratic."),
-        ("empty", "has no checkpoints: give the folder of a training."),
+        ("empty", "has no checkpoints of a training: give the folder of a training, or name a file."),
+        ("averages", "has no checkpoints of a training: give the folder of a training, or name a file."),
         ("nowhere", "there is no checkpoint"),
     ],
 )

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.maps.image_centres import PixelHead, draw_head, draw_pixel_heads, heads_of
+from ea_fairseq.experiments.maps import head_centres
+from ea_fairseq.experiments.maps.head_centres import PixelHead, draw_centres, draw_pixel_head, pixel_heads_of
 from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 
 SIDE = 41  # of a grid that is wide for these Gaussians
@@ -42,7 +43,7 @@ def test_centre_and_covariance_are_those_of_the_map(name):
     maps = term(SimpleNamespace(v=torch.zeros(1, dtype=torch.float64))).softmax(-1)
     query = SIDE * SIDE // 2  # the middle
     places = np.array([(row - SIDE // 2, column - SIDE // 2) for row in range(SIDE) for column in range(SIDE)])
-    heads = list(heads_of(checkpoint_of(term)))
+    heads = list(pixel_heads_of(checkpoint_of(term)))
     assert [(head.layer, head.head, head.update) for head in heads] == [(3, 1, 7), (3, 2, 7), (3, 3, 7)]
     for head, weights in zip(heads, maps[:, query].numpy(), strict=True):
         mean = weights @ places
@@ -55,20 +56,22 @@ def test_centre_and_covariance_are_those_of_the_map(name):
 def test_ellipses_enclose_their_share_of_the_probability():
     head = PixelHead(1, 1, 0, row=1.0, column=-2.0, row_variance=2.0, covariance=0.9, column_variance=1.0)
     panel = Figure().subplots()
-    draw_head(panel, head, "red")
+    draw_pixel_head(panel, head, "red")
     drawn = np.random.default_rng(1).multivariate_normal((1.0, -2.0), [[2.0, 0.9], [0.9, 1.0]], 20_000)
     for ellipse, share in zip(panel.patches, (0.5, 0.9), strict=True):
         inside = ellipse.get_patch_transform().inverted().transform(drawn[:, ::-1])
         assert (np.linalg.norm(inside, axis=1) <= 1).mean() == pytest.approx(share, abs=4 * math.sqrt(0.25 / 20_000))
 
 
-def test_files_have_each_head_at_each_update(tmp_path):
+def test_files_have_each_head_at_each_update(tmp_path, monkeypatch):
     checkpoints = [checkpoint_of(term_of("quadratic_image", seed), seed) for seed in range(1, 5)]
-    written = draw_pixel_heads(checkpoints, tmp_path)
+    monkeypatch.setattr(head_centres, "checkpoints", lambda path: checkpoints)
+    written = draw_centres(tmp_path, tmp_path)
     assert {path.name for path in written} == {"centres.csv", "centres.png", "centres.svg"}
     with (tmp_path / "centres.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["head"], row["update"]) for row in rows] == [(str(h), str(u)) for h in (1, 2, 3) for u in (1, 2, 3, 4)]
     assert float(rows[0]["row_variance"]) == pytest.approx(1 / 0.3**2)
+    checkpoints[1] = SimpleNamespace(state={"model": {}}, updates=1, path="a.pt")
     with pytest.raises(UserError, match=r"a\.pt has no --relative-positions quadratic_image"):
-        draw_pixel_heads([SimpleNamespace(state={"model": {}}, updates=1, path="a.pt")], tmp_path)
+        draw_centres(tmp_path, tmp_path)

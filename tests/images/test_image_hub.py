@@ -140,6 +140,13 @@ def test_a_limit_draws_images_of_all_classes_from_sets_that_are_sorted_by_class(
     assert len(targets) == 100 and len(targets.unique()) == len(images.labels)
 
 
+def test_maps_of_images_of_other_classes_are_refused(home, model):
+    images = ImageFolder(home / "digits/data-bin").read("test")
+    others = replace(images, labels=(*images.labels[:-1], "nought"))
+    with pytest.raises(UserError, match=r"test\.tar.* has the class 'nought', which the model does not know: give "):
+        maps_of(model, others, limit=3)
+
+
 def test_readers_read_what_the_hub_shows(home, model):
     images = ImageFolder(home / "digits/data-bin").read("test")
     maps, targets = maps_of(model, images, limit=3)

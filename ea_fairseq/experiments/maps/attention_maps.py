@@ -157,14 +157,11 @@ def main() -> None:
 
         announce(draw_centres(args.checkpoint, out), out)
         return
-    if args.series is not None:
-        announce(show_series(args, out), out if args.html is None else args.html.parent)
-        return
-    if args.image is not None:
-        from ea_fairseq.experiments.maps.image_maps import write_image_maps
+    if args.series is not None or args.image is not None:
+        from ea_fairseq.experiments.maps.example_maps import show_example
 
-        subset = args.subset or "test"
-        announce(write_image_maps(by_name(args), args.image, subset, args.data, args.html), args.html.parent)
+        shown = show_example(by_name(args), args, stages_of(args), out)
+        announce(shown, out if args.html is None else args.html.parent)
         return
     files = [find_trained(path, args.data) for path in checkpoints(args)]
     if files[0].task_name in OTHERS:
@@ -188,20 +185,6 @@ def by_name(args: argparse.Namespace) -> dict[str, Path]:
     paths = checkpoints(args)
     files = [path / usual_checkpoint(path) if path.is_dir() else path for path in paths]
     return dict(zip(model_names(paths, [path.name for path in paths]), files, strict=True))
-
-
-def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
-    """Draws the maps of a time series, or writes a page of them; returns the files."""
-    from ea_fairseq.experiments.maps.series_maps import draw_series, maps_of_series
-
-    maps = maps_of_series(by_name(args), args.series, args.subset or "test", args.data)
-    if args.html is None:
-        return draw_series(maps, args.series, args.heads, stages_of(args), out)
-    from ea_fairseq.experiments.maps.sentence_maps import write_explorer
-    from ea_fairseq.explorer.page import ModelMaps
-
-    pages = [ModelMaps.of(name, found, found.series, found.note) for name, found in maps.items()]
-    return write_explorer(pages, f"Attention of series {args.series}", args.html)
 
 
 def announce(paths: list[Path], out: Path) -> None:

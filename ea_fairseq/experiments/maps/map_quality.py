@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import commit, versions
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
@@ -101,14 +102,20 @@ def maps_of(hub: "EAImage", images: "ImageSet", limit: int | None) -> "tuple[dic
     """Returns the maps of one query, (N, K, R, C) by the attention's name, and classes (N,), as the model numbers them.
 
     Raises:
-        UserError: if the model has no attention.
+        UserError: if the model has no attention, or the images have a class that it does not know.
     """
     import torch
 
     from ea_fairseq.attention.recording import recording
     from ea_fairseq.experiments.sample import drawn
 
-    labels = [hub.description.labels.index(label) for label in images.labels]
+    known = hub.description.labels
+    if unknown := [label for label in images.labels if label not in known]:
+        raise UserError(
+            f"{images.path} has the class '{unknown[0]}', which the model does not know: give the data that it was "
+            "trained on."
+        )
+    labels = [known.index(label) for label in images.labels]
     chosen = drawn(len(images.targets), limit, SEED)
     targets = torch.tensor(labels)[torch.from_numpy(images.targets[chosen])]
     parts: dict[str, list[Tensor]] = {}
