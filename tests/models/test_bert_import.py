@@ -100,6 +100,11 @@ def test_the_eps_is_the_configs_or_the_flags(tmp_path, monkeypatch):
         assert {module.eps for module in model.modules() if hasattr(module, "eps")} == {eps}
 
 
+def test_an_eps_of_1_or_more_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match="--layer-norm-eps needs a number between 0 and 1, not 5: see --help"):
+        imported(write_bert(tmp_path), tmp_path / "out", monkeypatch, "--layer-norm-eps", "5")
+
+
 def test_only_an_output_layer_that_is_tied_is_taken(tmp_path, monkeypatch):
     tied = random_bert(head=True)
     tied["cls.predictions.decoder.weight"] = tied["embeddings.word_embeddings.weight"].clone()

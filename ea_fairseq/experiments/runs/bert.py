@@ -69,17 +69,11 @@ class Config:
     max_position_embeddings: int | None = None
     type_vocab_size: int | None = None
 
-    def check(self) -> None:
-        """Raises ValueError if a model of this configuration cannot be imported."""
+    def __post_init__(self) -> None:
         if not 0 < self.layer_norm_eps < 1:
             raise ValueError("'layer_norm_eps' must be a number between 0 and 1")
         if self.is_decoder or self.add_cross_attention:
             raise ValueError("'is_decoder' or 'add_cross_attention' is true, and a BERT is an encoder")
-
-    @classmethod
-    def read(cls, path: Path) -> "Config":
-        """Reads a config.json; raises UserError naming what is wrong."""
-        return read_config(cls, path, "BERT")
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ class Bert:
         Raises:
             UserError: naming the file, and the parameter that is missing, unknown or not finite.
         """
-        config = Config.read(path.with_name("config.json"))
+        config = read_config(Config, path.with_name("config.json"), "BERT")
         tensors = read_weights(path, "BERT")
         require_tied(tensors, path)
         parameters = renamed(tensors, fairseq_name, UNREAD.search, path, "BERT", "bert.")

@@ -40,6 +40,8 @@ def main() -> None:
     text = "eps of layer norms (default: that of config.json)"
     parser.add_argument("--layer-norm-eps", type=at_least(1e-30, float), metavar="F", help=text)
     args = parser.parse_args()
+    if args.layer_norm_eps is not None and args.layer_norm_eps >= 1:
+        parser.error(f"--layer-norm-eps needs a number between 0 and 1, not {args.layer_norm_eps:g}")
     require_new(args.out)
     bert = Bert.read(args.model)
     if args.layer_norm_eps:

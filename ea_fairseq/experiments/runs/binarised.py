@@ -19,11 +19,13 @@ class Binarised:
 
     Attributes:
         task: fairseq's ``--task`` that reads it.
+        marks: patterns of files by one of which such a folder is known.
         languages: source and target; None if nothing is translated.
         facts: what an evaluation depends on in addition to task and checksums.
     """
 
     task: ClassVar[str]
+    marks: ClassVar[tuple[str, ...]] = ()
     languages: tuple[str | None, str | None] = None, None
     facts: tuple[str, ...] = ()
 
@@ -72,7 +74,7 @@ class EncoderData(Binarised):
 class SentenceData(EncoderData):
     """Sentences or pairs of them, in ``input0/`` and ``input1/``, with labels or scores in ``label/``."""
 
-    task, dictionary, words = "sentence_prediction", "input0/dict.txt", "input0"
+    task, dictionary, words, marks = "sentence_prediction", "input0/dict.txt", "input0", ("input0",)
 
     def file_names(self, subset: str) -> list[str]:
         """The dictionaries and the files of a subset; for regression, scores are text and have no dictionary."""
@@ -86,7 +88,7 @@ class SentenceData(EncoderData):
 class TextData(EncoderData):
     """Text of one language, for models of masked words."""
 
-    task, dictionary, words = "masked_lm", "dict.txt", "words"
+    task, dictionary, words, marks = "masked_lm", "dict.txt", "words", ("dict.txt",)
 
     def file_names(self, subset: str) -> list[str]:
         """The dictionary and the files of a subset."""
@@ -114,12 +116,7 @@ class SplitData(Binarised):
 class SeriesData(SplitData):
     """Time series with classes, or with numbers to predict."""
 
-    task, noun = "time_series_prediction", "time series"
-
-    @staticmethod
-    def is_in(folder: Path) -> bool:
-        """Whether a folder has time series."""
-        return any(path.name.endswith((".ts", ".ts.gz")) for path in folder.iterdir())
+    task, noun, marks = "time_series_prediction", "time series", ("*.ts", "*.ts.gz")
 
     def files(self) -> SplitFolder:
         """The files of the folder."""
@@ -131,12 +128,7 @@ class SeriesData(SplitData):
 class GraphData(Binarised):
     """A graph whose nodes have classes."""
 
-    task = "node_prediction"
-
-    @staticmethod
-    def is_in(folder: Path) -> bool:
-        """Whether a folder has the table of nodes."""
-        return (folder / "nodes.tsv").is_file()
+    task, marks = "node_prediction", ("nodes.tsv",)
 
     def file_names(self, subset: str) -> list[str]:
         """Both tables, which contain all subsets."""
@@ -146,12 +138,7 @@ class GraphData(Binarised):
 class ImageData(SplitData):
     """Archives of images with classes."""
 
-    task, noun = "image_prediction", "images"
-
-    @staticmethod
-    def is_in(folder: Path) -> bool:
-        """Whether a folder has the archive of a training set."""
-        return any((folder / f"train{ending}").is_file() for ending in (".tar", ".tar.gz"))
+    task, noun, marks = "image_prediction", "images", ("train.tar", "train.tar.gz")
 
     def files(self) -> SplitFolder:
         """The files of the folder."""

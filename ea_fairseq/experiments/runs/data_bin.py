@@ -135,15 +135,8 @@ def read_data(folder: Path) -> Binarised:
     Raises:
         UserError: naming the folder or file that is missing or invalid.
     """
-    if (folder / "input0").is_dir():
-        return SentenceData(folder)
-    if (folder / "dict.txt").is_file():
-        return TextData(folder)
-    if folder.is_dir() and SeriesData.is_in(folder):
-        return SeriesData(folder)
-    if GraphData.is_in(folder):
-        return GraphData(folder)
-    if ImageData.is_in(folder):
-        return ImageData(folder)
+    for kind in (SentenceData, TextData, SeriesData, GraphData, ImageData):
+        if any(any(folder.glob(mark)) for mark in kind.marks):
+            return kind(folder)
     data = DataBin(folder)
     return TextToTextData(folder) if data.preparation.task else data

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any
 
 from torch import Tensor
 
@@ -13,26 +13,14 @@ from ea_fairseq.checkpoint.file import refusing
 from ea_fairseq.checkpoint.released import read_tensors
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.plain.files import require_path
-from ea_fairseq.plain.records import as_record, read_json
+from ea_fairseq.plain.records import Record, as_record, read_json
 from ea_fairseq.plain.text_lines import named_in_errors
 
 FORMAT = 3.0  # fairseq's version number of the parameters' format
 UNTRAINED = {"num_updates": 0, "lr_scheduler_state": {}, "criterion_name": "", "optimizer_name": ""}  # fairseq needs it
 
 
-class Checked(Protocol):
-    """A dataclass of the fields of a config.json."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    def check(self) -> None:
-        """Raises ValueError if a model of this configuration cannot be imported."""
-
-
-Config = TypeVar("Config", bound=Checked)
-
-
-def read_config(kind: type[Config], path: Path, noun: str) -> Config:
+def read_config(kind: type[Record], path: Path, noun: str) -> Record:
     """Reads a model's config.json; ``noun`` is what messages call the model.
 
     Raises:
@@ -41,11 +29,9 @@ def read_config(kind: type[Config], path: Path, noun: str) -> Config:
     if not path.is_file():
         raise UserError(f"there is no {path}, which has the number of heads: put it next to the weights.")
     try:
-        config = as_record(kind, read_json(path))
-        config.check()
+        return as_record(kind, read_json(path))
     except ValueError as error:
         raise UserError(f"{path} is not of a {noun} that can be imported: {error}.") from None
-    return config
 
 
 def read_weights(path: Path, noun: str) -> dict[str, Tensor]:

@@ -65,8 +65,7 @@ class Config:
     d_ff: int | None = None
     vocab_size: int | None = None
 
-    def check(self) -> None:
-        """Raises ValueError if a model of this configuration cannot be imported."""
+    def __post_init__(self) -> None:
         fixed = {"layer_norm_epsilon": EPSILON, "relative_attention_num_buckets": 32, "pad_token_id": 0}
         fixed |= {"relative_attention_max_distance": 128, "eos_token_id": 1}
         fixed |= {"decoder_start_token_id": 0} if self.decoder_start_token_id is not None else {}
