@@ -42,14 +42,18 @@ def processor() -> str:
 
 def gpus() -> list[str]:
     """The names of the GPUs that CUDA can use; empty without a driver."""
-    listing = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = [line.split(", ", 2) for line in of_gpus("index,uuid,name")]
+    return [name for *names, name in found if visible is None or {*names} & {*visible.split(",")}]
+
+
+def of_gpus(facts: str) -> list[str]:
+    """What nvidia-smi says of each GPU; empty without a driver."""
+    listing = ["nvidia-smi", f"--query-gpu={facts}", "--format=csv,noheader"]
     try:
-        lines = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
+        return subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         return []
-    found = [line.split(", ", 2) for line in lines]
-    return [name for *names, name in found if visible is None or {*names} & {*visible.split(",")}]
 
 
 def require_matplotlib() -> None:

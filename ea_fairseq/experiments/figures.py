@@ -1,8 +1,10 @@
 """The style of figures, and saving them: legible at half a page, for colour-blind readers and in grey."""
 
+from collections.abc import Iterable
 from itertools import cycle
 from pathlib import Path
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from ea_fairseq.plain.files import replacing
@@ -46,6 +48,15 @@ def looks(names: list[str]) -> dict[str, dict[str, str]]:
     """Assigns each name a colour, a line style and a marker, in the order of the names."""
     styles = zip(names, cycle(OKABE_ITO), cycle(LINES), cycle(MARKERS), strict=False)
     return {name: {"color": color, "linestyle": line, "marker": marker} for name, color, line, marker in styles}
+
+
+def draw(
+    figures: Iterable[tuple[str, str, Figure]], folder: Path, prefix: str = "", kinds: tuple[str, ...] = KINDS
+) -> list[tuple[Path, str]]:
+    """Saves figures, given by name and caption, into a folder; returns each one's last file, and its caption."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(PLOTS):
+        return [(save(figure, folder / f"{prefix}{name}", kinds)[-1], caption) for name, caption, figure in figures]
 
 
 def save(figure: Figure, stem: Path, kinds: tuple[str, ...] = KINDS) -> list[Path]:

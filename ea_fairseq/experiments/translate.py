@@ -2,12 +2,10 @@
 
 import argparse
 import gc
-import logging
 import re
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from itertools import islice
@@ -18,7 +16,7 @@ from tqdm import tqdm
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
-from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.commands import Parser, at_least, quiet
 from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.plain.model_folder import CHECKPOINTS
 from ea_fairseq.plain.precisions import PRECISIONS, about_precision
@@ -179,8 +177,7 @@ def main() -> None:
     if sys.stdin is None:
         raise UserError("there is no standard input: give the text by '< in.txt' or a pipe.")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # if the reader of our output closes it, end quietly
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
+    quiet()
     window = args.buffer_size or (1 if sys.stdin.isatty() else 1000)
     output, done = sys.stdout.buffer, 0
     try:

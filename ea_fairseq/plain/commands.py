@@ -1,11 +1,13 @@
 """Command lines whose errors are one sentence."""
 
 import argparse
+import logging
 import math
 import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
@@ -49,6 +51,12 @@ def run(main: Callable[[], None]) -> None:
         place = f" ({error.filename})" if error.filename else ""
         what = printable(f"{error.strerror or error}{place}")
         sys.exit(f"{name}: {what}: fix that, then run the same command again.")
+
+
+def quiet() -> None:
+    """Lets fairseq and PyTorch log no more than warnings, and silences Python's own warnings."""
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
 
 
 class Parser(argparse.ArgumentParser):
@@ -104,6 +112,11 @@ def at_least(least: float, parse: Callable[[str], float] = int) -> Callable[[str
         raise argparse.ArgumentTypeError(f"needs {kind} of at least {least}, not '{text}'")
 
     return checked
+
+
+def list_of(parse: Callable[[str], Any]) -> Callable[[str], tuple]:
+    """Returns a parser of values between commas."""
+    return lambda text: tuple(map(parse, text.split(",")))
 
 
 def some_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import pytest
 
 from commands import ROOT
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.demo.demo import LOCAL, listen
+from ea_fairseq.experiments.demo.demo import LOCAL, listen, main
 from ea_fairseq.experiments.demo.pictures import Browser
 from mapped_models import write_models
 from needs import needs_browser
@@ -200,6 +201,12 @@ def test_a_port_that_is_taken_is_told():
     taken, sentence = listen(LOCAL, 0), r"cannot listen on 127\.0\.0\.1, port \d+ .*: choose another with --port"
     with taken, pytest.raises(UserError, match=sentence):
         listen(LOCAL, taken.getsockname()[1])
+
+
+def test_a_port_that_no_machine_has_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["demo", "--port", "70000"])
+    with pytest.raises(SystemExit, match="--port needs a whole number of at most 65535, not 70000: see --help"):
+        main()
 
 
 @pytest.fixture(scope="module")

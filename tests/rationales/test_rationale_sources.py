@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.rationales.classifier import DocumentClassifier, Windows
-from ea_fairseq.experiments.rationales.lime import draw_texts, word_weights
-from ea_fairseq.experiments.rationales.sources import SOURCES, Decision
+from ea_fairseq.experiments.rationales.sources import SOURCES, Decision, draw_texts, word_weights
 from ea_fairseq.text.preparation import Preparation
 from model_checks import by_our_forward
 from rationales import POOLED, POSITIONS, drawn_document, load_classifier, save_classifier

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +32,7 @@ from ea_fairseq.experiments.environment import commit, gpus, processor, versions
 from ea_fairseq.experiments.runs.recipe import models
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.installation import cores
-from ea_fairseq.plain.commands import Parser, at_least, some_of
+from ea_fairseq.plain.commands import Parser, at_least, list_of, some_of
 from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.plain.precisions import about_precision
 
@@ -53,16 +53,6 @@ QUICK = Settings(threads=1, rounds=3, attempts=1, seconds=0.3)  # one thread, be
 WIDTH = 100
 
 
-def between_commas(text: str) -> tuple[str, ...]:
-    """Parses names separated by commas."""
-    return tuple(text.split(","))
-
-
-def whole_numbers(text: str) -> tuple[float, ...]:
-    """Parses whole numbers from 2 separated by commas."""
-    return tuple(at_least(2)(number) for number in text.split(","))
-
-
 def parse_arguments() -> Namespace:
     """Parses the command line and checks each value."""
     parser = Parser("benchmark", DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
@@ -75,14 +65,14 @@ def parse_arguments() -> Namespace:
     add("--encoders", type=some_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
     add("--series", action="store_true", help="measure models of time series")
     text = f"model family: recipe name without its size; several are allowed (default: {EVOLVING_FAMILY})"
-    add("--family", type=between_commas, default=(EVOLVING_FAMILY,), metavar="NAME,...", help=text)
+    add("--family", type=list_of(str), default=(EVOLVING_FAMILY,), metavar="NAME,...", help=text)
     text = "folders of a plain and an evolving model, trained on the same data"
-    add("--models", type=between_commas, metavar="PLAIN,EA", help=text)
+    add("--models", type=list_of(str), metavar="PLAIN,EA", help=text)
     add("--text", type=Path, metavar="FILE", help="raw source sentences, one per line, for --models to translate")
     add("--peer", choices=("ctranslate2",), help="also measure this engine, if it is installed")
     for name in NATIVE:
         add(flag_of(name), action="store_true", help=f"also {about_precision(name)}")
-    add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
+    add("--lengths", type=list_of(at_least(2)), metavar="N,...", help="tokens of the longest sentence, for all parts")
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
     add("--threads", type=whole, metavar="N", help="(default: one for each core; with --quick one)")
@@ -126,16 +116,8 @@ def parts_known(args: Namespace) -> tuple[str, ...]:
 def settings_of(args: Namespace) -> Settings:
     """Returns the settings that the command line asks for."""
     usual = QUICK if args.quick else Settings(threads=len(cores()))
-    return replace(
-        usual,
-        device=args.device,
-        threads=args.threads or usual.threads,
-        dictionary=args.dictionary,
-        seed=args.seed,
-        seconds=usual.seconds if args.seconds is None else args.seconds,
-        rounds=args.rounds or usual.rounds,
-        limit=args.limit,
-    )
+    given = {field.name: getattr(args, field.name, None) for field in fields(Settings)}
+    return replace(usual, **{name: value for name, value in given.items() if value is not None})
 
 
 def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
@@ -167,12 +149,6 @@ def require_families(args: Namespace) -> None:
         raise UserError(f"--family {unknown[0]} has no recipe of these sizes: take one of {', '.join(models())}.")
 
 
-def require_peer(args: Namespace) -> None:
-    """Raises UserError if the engine to compare with is not installed."""
-    if args.peer and find_spec(args.peer) is None:
-        raise UserError(f"--peer: {args.peer} is not installed: run 'pip install {args.peer}'.")
-
-
 def say(text: str) -> None:
     """Prints progress to stderr; tables go to stdout."""
     print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
@@ -193,7 +169,8 @@ def main() -> None:
     if args.device == "cuda" and not gpus():
         raise UserError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or fix the driver.")
     require_families(args)
-    require_peer(args)
+    if args.peer and find_spec(args.peer) is None:
+        raise UserError(f"--peer: {args.peer} is not installed: run 'pip install {args.peer}'.")
     plan, cases = cases_of(args)
     benchmark = Benchmark(
         command=shlex.join([*COMMAND.split(), *sys.argv[1:]]),

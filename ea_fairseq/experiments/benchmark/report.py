@@ -22,23 +22,17 @@ def all_benchmarks(places: list[Path]) -> bool:
 
 def write_benchmarks(paths: list[Path], out: Path, title: str) -> list[Path]:
     """Draws all figures and writes the page; returns the files written."""
-    import matplotlib
-
     from ea_fairseq.experiments.benchmark.figures import figures
-    from ea_fairseq.experiments.figures import PLOTS, save
+    from ea_fairseq.experiments.figures import KINDS, draw
 
     benchmarks = {path: Benchmark.read(path) for path in paths}
-    folder = out / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
     blocks, drawn = [], []
-    with matplotlib.rc_context(PLOTS):
-        for path, benchmark in benchmarks.items():
-            for name, caption, figure in figures(benchmark):
-                drawn.append((save(figure, folder / f"{path.stem}-{name}"), f"{path.stem}: {caption}"))
-            for heading_of, table in tables(benchmark):
-                blocks.append(f"<h2>{html.escape(f'{heading_of} ({path.stem})')}</h2>\n{table.html()}")
+    for path, benchmark in benchmarks.items():
+        drawn += draw(figures(benchmark), out / "figures", f"{path.stem}-")
+        for heading_of, table in tables(benchmark):
+            blocks.append(f"<h2>{html.escape(f'{heading_of} ({path.stem})')}</h2>\n{table.html()}")
     runs = [f"<pre class=wide>{html.escape(heading(benchmark))}</pre>" for benchmark in benchmarks.values()]
     written = out / "report.html"
-    text = page(title, "\n".join(blocks), [picture(svg, caption) for (_, svg), caption in drawn], runs)
+    text = page(title, "\n".join(blocks), [picture(*one) for one in drawn], runs)
     write_whole(written, text)
-    return [written, *(path for paths, _ in drawn for path in paths)]
+    return [written, *(path.with_suffix(f".{kind}") for path, _ in drawn for kind in KINDS)]

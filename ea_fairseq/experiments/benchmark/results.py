@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
-from ea_fairseq.experiments.benchmark.samples import Round, Spread, disturbance, speed
+from ea_fairseq.experiments.benchmark.samples import Round, Spread, speed
 from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.records import MEGABYTE, as_record, read_json, written_by
 
@@ -79,10 +79,6 @@ class Measurement:
     def speed(self, name: str, baseline: str | None = None) -> Spread:
         """Returns how many times as fast a variant is as another, by default the baseline."""
         return speed(self.rounds, name, baseline or self.baseline)
-
-    def disturbed_that_count(self, limit: float) -> int:
-        """Returns the number of disturbed rounds that count because there were not enough others."""
-        return sum(disturbance(taken) > limit for taken in self.rounds)
 
 
 @dataclass

@@ -6,6 +6,7 @@ from statistics import linear_regression
 
 from ea_fairseq.experiments.benchmark.cases import ENCODER_PARTS, PARTS, SERIES_PARTS, TRAINED_PARTS, UNTUNED
 from ea_fairseq.experiments.benchmark.results import Benchmark, Measurement
+from ea_fairseq.experiments.benchmark.samples import disturbance
 from ea_fairseq.experiments.tables import Table
 
 INTERVALS = (
@@ -97,7 +98,7 @@ def time_table(measurements: list[Measurement], limit: float) -> Table:
 def remarks(measurements: list[Measurement], limit: float) -> Iterator[str]:
     """Yields notes on a part's samples: how many rounds were disturbed, and which variants are missing."""
     disturbed = sum(found.disturbed for found in measurements)
-    unclean = sum(found.disturbed_that_count(limit) for found in measurements)
+    unclean = sum(disturbance(taken) > limit for found in measurements for taken in found.rounds)
     counted = sum(len(found.rounds) for found in measurements)
     if unclean:
         yield (

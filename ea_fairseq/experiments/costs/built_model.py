@@ -2,7 +2,6 @@
 
 import re
 from argparse import Namespace
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +11,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
 from ea_fairseq.attention.registry import PLAIN
 from ea_fairseq.errors import UserError, flags_refused
+from ea_fairseq.experiments.runs.recipe import last_value
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models import roberta, t5, transformer
 from ea_fairseq.models.image import ImageModel
@@ -25,11 +25,6 @@ CLASSES = {"time series": TimeSeriesModel, "images": ImageModel}  # of models, b
 TASKS = {"time series": "time_series_prediction", "images": "image_prediction", "text": "sentence_prediction"}
 POSITIONS = 512  # of an encoder unless flags say otherwise, as in fairseq's sentence_prediction
 HEAD = "sentence_classification_head"  # its name in fairseq's criterion
-
-
-def arch_of(flags: list[str]) -> str | None:
-    """The architecture that flags name."""
-    return next((value for flag, value in pairwise(flags) if flag == "--arch"), None)
 
 
 def is_encoder(arch: str | None) -> bool:
@@ -52,7 +47,7 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
     Raises:
         UserError: if the architecture is not known here.
     """
-    arch = arch_of(flags)
+    arch = last_value("--arch", flags)
     data = read_by(arch)
     if data == "text" and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (*TRANSLATING, *ENCODERS):
         raise UserError(

@@ -1,9 +1,8 @@
 """Prints the costs of a model, or compares the papers' models with the papers' figures."""
 
-import logging
 from argparse import Namespace
 
-from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.commands import Parser, at_least, quiet
 from ea_fairseq.plain.flags import flag_of
 
 LENGTH = 30  # of the papers' convention
@@ -53,7 +52,7 @@ def main() -> None:
         usage="%(prog)s --arch NAME [flags of fairseq-train] [options] | %(prog)s --all",
     )
     args, flags = parse_arguments(parser)
-    logging.disable(logging.INFO)
+    quiet()
     from ea_fairseq.experiments.costs.built_model import is_encoder, read_by
     from ea_fairseq.experiments.costs.profiled_model import example, print_papers_models, sentence, translation
 

@@ -1,18 +1,17 @@
 """``ea-fairseq demo``: serves the demo on this machine."""
 
-import logging
 import socket
 import sys
-import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.commands import Parser, at_least, quiet
 from ea_fairseq.plain.project import PROJECT
 
 RELEASED = [PROJECT / "checkpoints" / f"embedded-{name}" for name in ("ea_transformer_lite", "transformer_lite")]
 LOCAL = "127.0.0.1"
+MAX_PORT = 65535
 EXAMPLES = (
     "Sie sieht den Koch, der eine Blume pflanzt.",
     "Der Arzt bringt Wein mit.",
@@ -57,13 +56,14 @@ def main() -> None:
     parser.add_user_dir()
     parser.add_cpu()
     args = parser.parse_args()
+    if args.port > MAX_PORT:
+        parser.error(f"--port needs a whole number of at most {MAX_PORT}, not {args.port}")
     if len(args.folders) > 2:
         parser.error("MODEL_DIR: give one or two models")
     folders = args.folders or RELEASED
     about, examples = (ABOUT, EXAMPLES) if {folder.resolve() for folder in folders} <= {*RELEASED} else ("", ())
     listening = listen(args.host, args.port)
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
+    quiet()
     print("loading the models", flush=True)
     with redirect_stdout(sys.stderr):
         from ea_fairseq.data import embedded_corpus

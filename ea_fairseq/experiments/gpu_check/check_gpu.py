@@ -19,7 +19,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.gpu_check.rows import Part, Row, page
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.files import require_path, write_whole
-from ea_fairseq.plain.processes import own_command, own_environment
+from ea_fairseq.plain.processes import last_line, own_command, own_environment
 from ea_fairseq.plain.project import PROJECT
 
 COMMAND = "ea-fairseq check-gpu"
@@ -58,7 +58,10 @@ def main() -> None:
     """Runs the parts one after the other; raises UserError if there is no GPU or a part does not agree."""
     args = parse_arguments()
     out = require_path(args.out).absolute()
-    require_device(args.device)
+    import torch
+
+    if args.device == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"torch {torch.__version__} of {sys.executable} sees no GPU: give --device cpu to try without.")
     try:
         (out / "logs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,14 +83,6 @@ def main() -> None:
             f"{', '.join(part.name for part in wrong)}: not everything ran and agreed with PyTorch, see gpu.md."
         )
     print("Everything agrees with PyTorch.")
-
-
-def require_device(device: str) -> None:
-    """Raises UserError if torch sees no GPU."""
-    import torch
-
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"torch {torch.__version__} of {sys.executable} sees no GPU: give --device cpu to try without.")
 
 
 def prepare(out: Path, deadline: float) -> str:
@@ -147,8 +142,7 @@ def run(part: Part, command: list[str], log: Path, deadline: float) -> None:
     part.seconds = time.monotonic() - begin
     part.state = "out of time" if is_late.is_set() else "failed" if status else "done"
     if part.state == "failed":
-        last = (log.read_text(errors="replace").strip().splitlines() or ["nothing said"])[-1]
-        part.problem = f"its process ended with {status} ({last[:200]}): see {log}"
+        part.problem = f"its process ended with {status} ({last_line(log)[:200] or 'nothing said'}): see {log}"
 
 
 def show(row: Row) -> None:

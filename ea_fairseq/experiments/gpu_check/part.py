@@ -1,8 +1,6 @@
 """Runs one part of the check in a process of its own, and prints its rows as lines of JSON."""
 
-import argparse
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +9,11 @@ import torch
 
 import ea_fairseq.plugin  # noqa: F401  its models and criteria
 from ea_fairseq import installation
-from ea_fairseq.experiments.environment import commit, versions
+from ea_fairseq.experiments.environment import commit, of_gpus, versions
 from ea_fairseq.experiments.gpu_check import kernels, trainings, translation, updates
 from ea_fairseq.experiments.gpu_check.rows import Row
 from ea_fairseq.experiments.gpu_check.settings import Settings
 from ea_fairseq.kernels import check_records
-
-DRIVER = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
 
 
 def machine(settings: Settings) -> Iterator[Row]:
@@ -32,18 +28,10 @@ def machine(settings: Settings) -> Iterator[Row]:
             "compute capability": f"{properties.major}.{properties.minor}",
             "GPUs": str(torch.cuda.device_count()),
             "CUDA": str(torch.version.cuda),
-            "driver": driver(),
+            "driver": next(iter(of_gpus("driver_version")), "unknown"),
         }
     for name, fact in found.items():
         yield Row(name, {"": fact})
-
-
-def driver() -> str:
-    """The version of NVIDIA's driver."""
-    try:
-        return subprocess.run(DRIVER, capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return "unknown"
 
 
 def self_checks(settings: Settings) -> Iterator[Row]:
@@ -68,12 +56,8 @@ def main() -> None:
     """Prints the rows of one part; everything else that is printed, mostly by fairseq, goes to stderr."""
     rows = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    parser = argparse.ArgumentParser()
-    for name, kind in (("part", str), ("device", torch.device), ("text", Path), ("data", Path)):
-        parser.add_argument(name, type=kind)
-    arguments = vars(parser.parse_args())
-    check = CHECKS[arguments.pop("part")]
-    for row in check(Settings(**arguments)):
+    part, device, text, data = sys.argv[1:]
+    for row in CHECKS[part](Settings(torch.device(device), Path(text), Path(data))):
         print(row.to_line(), file=rows, flush=True)
 
 

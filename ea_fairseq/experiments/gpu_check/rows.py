@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict, dataclass, field
 
+from ea_fairseq.experiments.tables import Table
+
 
 @dataclass(frozen=True)
 class Row:
@@ -49,22 +51,15 @@ class Part:
         blocks = [f"**{self.title}** ({self.state}{took})"]
         if self.rows:
             columns = list(dict.fromkeys(name for row in self.rows for name in row.found))
-            lines = [["", *columns], ["---", *(["---:"] * len(columns) if columns != [""] else ["---"])]]
-            lines += [[row.name, *(row.found.get(column, "") for column in columns)] for row in self.rows]
-            blocks.append("\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines))
-        problems = [f"{row.name}: {row.problem}" for row in self.rows if row.problem] + [self.problem] * bool(
-            self.problem
-        )
+            cells = [[row.name, *(row.found.get(column, "") for column in columns)] for row in self.rows]
+            blocks.append(Table(["", *columns], cells, []).markdown().strip())
+        problems = [f"{row.name}: {row.problem}" for row in self.rows if row.problem]
+        problems += [self.problem] if self.problem else []
         if problems:
-            blocks.append("\n".join(f"- WRONG: {cell(problem)}" for problem in problems))
+            blocks.append("\n".join(f"- WRONG: {' '.join(problem.split())}" for problem in problems))
         return "\n\n".join(blocks)
 
 
 def page(command: str, parts: list[Part]) -> str:
     """A page in Markdown that can be pasted into a bug report or docs/speed.md."""
     return "\n\n".join([f"`{command}`", *(part.markdown() for part in parts)]) + "\n"
-
-
-def cell(text: str) -> str:
-    """Escapes text for a table cell: no bars and no line breaks."""
-    return " ".join(text.split()).replace("|", "\\|")

@@ -1,13 +1,10 @@
 """Shows the attention maps of trained models for a sentence, a series or an image, or measures a whole test set."""
 
 import argparse
-import logging
 import sys
-import warnings
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import require_matplotlib
@@ -16,15 +13,14 @@ from ea_fairseq.experiments.page import MAPS
 from ea_fairseq.experiments.runs.binarised import ImageData, SeriesData
 from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder, load_translation, require_same_task
 from ea_fairseq.experiments.runs.training_run import model_names
+from ea_fairseq.plain.commands import quiet
 from ea_fairseq.plain.model_folder import usual_checkpoint
 from ea_fairseq.plain.project import PROJECT
 
 if TYPE_CHECKING:
-    from ea_fairseq.hub.encoder import EncoderHub
     from ea_fairseq.hub.files import ModelFiles
-    from ea_fairseq.hub.translation import TranslationHub
 
-    Models = dict[str, TranslationHub | EncoderHub]  # by their names in figures
+    Models = dict[str, Any]  # hubs by their names in figures: all translate, or all are encoders
 
 OTHERS = {SeriesData.task: "time series: name one with --series", ImageData.task: "images: name one with --image"}
 OF_TRANSLATION = ("target", "tag", "alignment")  # options of translation models
@@ -41,9 +37,18 @@ def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
     if not files[0].is_encoder:
         if args.second is not None:
             raise UserError(f"--second: {args.checkpoint} translates: give a translation with --target.")
-        models = [load_translation(found, args.cpu) for found in files]
+        models: list[Any] = [load_translation(found, args.cpu) for found in files]
         require_same_task(models, paths)
-        return named(paths, models)
+    else:
+        require_options_of_encoders(args)
+        models = [load_encoder(found, args.cpu) for found in files]
+        if models[0].dictionary != models[-1].dictionary:
+            raise UserError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
+    return dict(zip(model_names(paths, [model.cfg.model.arch for model in models]), models, strict=True))
+
+
+def require_options_of_encoders(args: argparse.Namespace) -> None:
+    """Raises UserError for options that only translation models have."""
     for name in OF_TRANSLATION:
         if getattr(args, name) is not None:
             raise UserError(
@@ -51,15 +56,6 @@ def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
             )
     if args.attention not in (None, ("encoder",)):
         raise UserError(f"--attention: {args.checkpoint} has only the attention encoder.")
-    encoders = [load_encoder(found, args.cpu) for found in files]
-    if encoders[0].dictionary != encoders[-1].dictionary:
-        raise UserError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
-    return named(paths, encoders)
-
-
-def named(paths: list[Path], models: "Sequence[TranslationHub | EncoderHub]") -> "Models":
-    """Returns the models by their names."""
-    return dict(zip(model_names(paths, [model.cfg.model.arch for model in models]), models, strict=True))
 
 
 def checkpoints(args: argparse.Namespace) -> list[Path]:
@@ -67,43 +63,29 @@ def checkpoints(args: argparse.Namespace) -> list[Path]:
     return [args.checkpoint] if args.compare is None else [args.checkpoint, args.compare]
 
 
-def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
+def draw_sentence(models: "Models", is_encoder: bool, args: argparse.Namespace, out: Path) -> list[Path]:
     """Draws the maps of a sentence or a pair, prints its tokens, and returns the files."""
     from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, draw, model_maps, write_explorer
 
-    encoders, translators = by_kind(models)
-    if encoders:
-        encoder = next(iter(encoders.values()))
-        tokens = encoder.encode(args.source, args.second)
-        read = {"tokens": " ".join(encoder.dictionary[token] for token in tokens)}
-        maps = [SentenceMaps.of(name, one.attention_of_tokens(tokens), one.subword) for name, one in encoders.items()]
+    first = next(iter(models.values()))
+    if is_encoder:
+        tokens = [first.encode(args.source, args.second)]
+        read = {"tokens": " ".join(first.dictionary[token] for token in tokens[0])}
     else:
-        translator = next(iter(translators.values()))
-        source = translator.encode(args.source, args.tag)
+        source = first.encode(args.source, args.tag)
         if args.target is None:
-            target = translator.generate(source, beam=5)[0]["tokens"].cpu()
+            target = first.generate(source, beam=5)[0]["tokens"].cpu()
         else:
-            target = translator.encode_target(args.target)
-        read = {"source": translator.src_dict.string(source), "target": translator.tgt_dict.string(target)}
-        maps = [
-            SentenceMaps.of(name, one.attention_of_tokens(source, target), one.subword)
-            for name, one in translators.items()
-        ]
+            target = first.encode_target(args.target)
+        tokens = [source, target]
+        read = {"source": first.src_dict.string(source), "target": first.tgt_dict.string(target)}
+    maps = [SentenceMaps.of(name, one.attention_of_tokens(*tokens), one.subword) for name, one in models.items()]
     for what, text in read.items():
         print(f"{what}: {printable(text)}")
     if args.html is not None:
         return write_explorer(list(map(model_maps, maps)), f"Attention of “{args.source}”", args.html)
-    attentions = ("encoder",) if encoders else args.attention or ATTENTIONS
+    attentions = ("encoder",) if is_encoder else args.attention or ATTENTIONS
     return draw(maps, attentions, args.heads, stages_of(args), out)
-
-
-def by_kind(models: "Models") -> "tuple[dict[str, EncoderHub], dict[str, TranslationHub]]":
-    """Separates encoders and translation models; one of the two results is empty."""
-    from ea_fairseq.hub.encoder import EncoderHub
-    from ea_fairseq.hub.translation import TranslationHub
-
-    encoders = {name: model for name, model in models.items() if isinstance(model, EncoderHub)}
-    return encoders, {name: model for name, model in models.items() if isinstance(model, TranslationHub)}
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
@@ -111,7 +93,7 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
     return args.stages or (STAGES if args.compare is None else COMPARED)
 
 
-def measure(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
+def measure(models: "Models", is_encoder: bool, args: argparse.Namespace, out: Path) -> list[Path]:
     """Measures the maps of a test set, prints and draws the results, and returns the files."""
     from ea_fairseq.experiments.maps.map_statistics import map_statistics, statistics_of
     from ea_fairseq.experiments.maps.statistics_files import draw_statistics, table, write_statistics
@@ -120,19 +102,19 @@ def measure(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]
     subset, statistics = args.subset or "test", {}
     about: dict[str, object] = {"checkpoints": dict(zip(models, map(str, checkpoints(args)), strict=True))}
     about["subset"] = subset
-    encoders, translators = by_kind(models)
-    if encoders:
-        sentences = next(iter(encoders.values())).subset(subset)[: args.max_pairs]
-        for name, encoder in encoders.items():
+    first = next(iter(models.values()))
+    if is_encoder:
+        sentences = first.subset(subset)[: args.max_pairs]
+        for name, encoder in models.items():
             batches = encoder.recorded_batches(sentences)
             statistics[name] = statistics_of(batches, len(sentences), encoder.dictionary.pad())
         about |= {"sentences": len(sentences)}
         said = f"{len(sentences)} sentences or pairs of {subset}."
     else:
-        sources, targets = next(iter(translators.values())).pairs(subset)
+        sources, targets = first.pairs(subset)
         gold = None if args.alignment is None else read_alignments(args.alignment, len(sources))
         sources, targets, left_out = sources[: args.max_pairs], targets[: args.max_pairs], 0
-        for name, model in translators.items():
+        for name, model in models.items():
             alignment = None if gold is None else AttentionAlignment(model, gold)
             statistics[name] = map_statistics(model, sources, targets, alignment)
             left_out = 0 if alignment is None else alignment.left_out
@@ -149,8 +131,7 @@ def main() -> None:
     """Draws or measures what the command line asks for."""
     args = parse_arguments()
     require_matplotlib()
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
+    quiet()
     out = args.out or usual_folder(args.checkpoint)
     if args.centres:
         from ea_fairseq.experiments.maps.head_centres import draw_centres
@@ -168,7 +149,7 @@ def main() -> None:
         raise UserError(f"{args.checkpoint} reads {OTHERS[files[0].task_name]}.")
     with redirect_stdout(sys.stderr):
         models = load_all(args, files)
-    written = (measure if args.statistics else draw_sentence)(models, args, out)
+    written = (measure if args.statistics else draw_sentence)(models, files[0].is_encoder, args, out)
     announce(written, out if args.html is None else args.html.parent)
 
 

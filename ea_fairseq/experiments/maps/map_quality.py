@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 import statistics
 import sys
 from contextlib import redirect_stdout
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import commit, versions
 from ea_fairseq.experiments.tables import text_table
-from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
+from ea_fairseq.plain.commands import PROGRAM, Parser, at_least, quiet
 from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.output_folder import OutputFolder
 
@@ -30,7 +29,7 @@ BATCH = 256  # images whose maps are computed at once
 def main() -> None:
     """Measures what the command line asks for."""
     args = parse_arguments()
-    logging.disable(logging.INFO)
+    quiet()
     from ea_fairseq.data.manifest import sha256
     from ea_fairseq.experiments.maps.map_reader import read_maps
     from ea_fairseq.experiments.runs.trained_model import find_trained, on_device

@@ -66,11 +66,6 @@ def similarity(probabilities: Tensor) -> Tensor:
     return cosine_similarity(probabilities[:-1], probabilities[1:], dim=-1)
 
 
-def with_mean(maps: Tensor) -> Tensor:
-    """Appends the mean over heads to maps (L, B, K, T, S) as one more head."""
-    return torch.cat([maps, maps.mean(2, keepdim=True)], dim=2)
-
-
 def map_statistics(
     model: TranslationHub, sources: list[Tensor], targets: list[Tensor], alignment: AttentionAlignment | None = None
 ) -> Statistics:
@@ -96,7 +91,8 @@ def statistics_of(
     with tqdm(total=total, unit=" sentences", desc="attention_maps", leave=False) as progress:
         for batch, records in batches:
             for attention, layers in by_layer(records).items():
-                maps = with_mean(torch.stack([layer["probabilities"].double().cpu() for layer in layers]))
+                maps = torch.stack([layer["probabilities"].double().cpu() for layer in layers])
+                maps = torch.cat([maps, maps.mean(2, keepdim=True)], dim=2)  # (L, B, K + 1, T, S), the mean last
                 queries = batch["net_input"]["src_tokens" if attention == "encoder" else "prev_output_tokens"]
                 real = queries.cpu() != pad
                 means["entropy", attention].add(entropy(maps), real)

@@ -3,9 +3,7 @@
 import argparse
 import hashlib
 import json
-import logging
 import sys
-import warnings
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,6 +15,7 @@ from ea_fairseq.experiments.environment import commit, versions
 from ea_fairseq.experiments.rationales.options import ALWAYS, Settings, parse_arguments
 from ea_fairseq.experiments.rationales.results import NAME, ExplainedModel, RationaleResults
 from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.plain.commands import quiet
 from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.records import FileName, Record, as_record, read_json, written_by
@@ -48,8 +47,7 @@ def main() -> None:
     from ea_fairseq.experiments.rationales.page import rationales_page
     from ea_fairseq.experiments.sample import drawn
 
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
+    quiet()
     documents = read_documents(args.documents)
     chosen = [documents[number] for number in drawn(len(documents), args.limit, args.seed)]
     settings = Settings(args.seed, args.draws, args.lime_samples, args.word_score)

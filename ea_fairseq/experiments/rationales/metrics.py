@@ -18,14 +18,9 @@ def auprc(gold: np.ndarray, scores: np.ndarray) -> float:
     Equal scores for all words give the mean of 1 and the share of gold words, by the benchmark's definition.
 
     Args:
-        gold: (n,), true where a word is in a human rationale.
+        gold: (n,), true where a word is in a human rationale; one word at least must be.
         scores: (n,), higher where a word is more important.
-
-    Returns:
-        Between 0 and 1; NaN for a document without a gold word.
     """
-    if not gold.any():
-        return np.nan
     precision, recall, _ = precision_recall_curve(gold, scores)
     return float(auc(recall, precision))
 

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.linear_model import Ridge
 
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.data.documents import Document
 from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
-from ea_fairseq.experiments.rationales.lime import draw_texts, word_weights
+
+KERNEL_WIDTH = 25.0  # of LIME, in hundredths of the cosine distance to the whole text
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,35 @@ def gradient(decision: Decision) -> np.ndarray:
     return scores / (scores.sum() or 1.0)
 
 
+def draw_texts(words: int, samples: int, draw: np.random.Generator) -> np.ndarray:
+    """Draws texts without some words of a document: the words that each keeps, (samples, words), bool.
+
+    The first is the whole document. Each other text lacks a random number of words, from one to all.
+    """
+    kept = np.ones((samples, words), bool)
+    for text in kept[1:]:
+        text[draw.permutation(words)[: draw.integers(1, words + 1)]] = False
+    return kept
+
+
+def word_weights(kept: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """The weight of each word for a probability, (n,), by ridge regression.
+
+    Args:
+        kept: the words of each text, (samples, n), bool.
+        probabilities: of a class, given these texts, (samples,).
+    """
+    distance = 100 * (1 - np.sqrt(kept.mean(axis=1)))  # of the cosine between a text and the whole document
+    nearness = np.exp(-((distance / KERNEL_WIDTH) ** 2) / 2)
+    return Ridge(alpha=1.0).fit(kept.astype(float), probabilities, sample_weight=nearness).coef_
+
+
 def lime(decision: Decision) -> np.ndarray:
-    """LIME's weights for the predicted class; negative ones count as 0."""
+    """LIME's weights for the predicted class (Ribeiro et al., KDD 2016); negative ones count as 0.
+
+    A linear model of how deleting words changes a probability. As in the authors' code, each position of a text is a
+    feature, and texts that differ less from the whole one weigh more.
+    """
     kept = draw_texts(len(decision.document.words), decision.lime_samples, decision.draw)
     probabilities = decision.classifier.probabilities(decision.document, kept)[:, decision.chosen]
     return np.maximum(word_weights(kept, probabilities), 0.0)

@@ -1,12 +1,11 @@
 """``ea-fairseq representations``: how compact classes are in the inputs of models' last layers, with t-SNE plots."""
 
 import json
-import logging
 import sys
-import warnings
 from argparse import Namespace
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +13,10 @@ import numpy as np
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import commit, require_matplotlib, versions
 from ea_fairseq.experiments.representations.clusters import Compactness, tsne
-from ea_fairseq.experiments.representations.options import parse_arguments
 from ea_fairseq.experiments.sample import drawn
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.installation import installed_version
+from ea_fairseq.plain.commands import PROGRAM, Parser, at_least, quiet
 from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.output_folder import OutputFolder
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from ea_fairseq.experiments.representations.examples import Examples
 
 STEM = "representations"
+MAX_SEED = 2**32 - 1  # of NumPy
+EXAMPLE = f"{PROGRAM} representations runs/cora/gat/seed-1 runs/cora/ea_gat/seed-1 data/cora/data-bin --out runs/tsne"
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,7 @@ def main() -> None:
     """Measures and draws what the command line asks for."""
     args = parse_arguments()
     require_matplotlib()
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
+    quiet()
     from ea_fairseq.experiments.representations.examples import read_examples
     from ea_fairseq.experiments.representations.figure import draw
     from ea_fairseq.experiments.runs.data_bin import read_data
@@ -83,6 +83,35 @@ def main() -> None:
         written = draw(panels, classes[chosen], read[0].names, out.path / STEM)
         print(f"\n{table(found)}\n")
         out.say(f"written to {out.path}: {STEM}.json, {', '.join(path.name for path in written)}")
+
+
+def parse_arguments() -> Namespace:
+    """The command line."""
+    parser = Parser(
+        "representations",
+        "Measures and draws trained models' representations of examples before the last layer. AvgWCD is the mean\n"
+        "distance of a representation to the centre of its class; normalised, it is divided by the mean distance to\n"
+        "the centre of all. The figure has a panel for each model with representations in two dimensions by t-SNE.\n"
+        "For models that classify sentences, time series, images or nodes of a graph.",
+        EXAMPLE,
+        usage="%(prog)s MODEL [MODEL ...] DATA_BIN --out DIR [options]",
+    )
+    add = parser.add_argument
+    text = "the folder of a training, or a checkpoint in it; several models are shown next to each other"
+    add("models", type=Path, nargs="+", metavar="MODEL", help=text)
+    add("data", type=Path, metavar="DATA_BIN", help="the folder of the data that they were trained on")
+    add("--out", type=Path, metavar="DIR", required=True, help="folder for representations.json, .png and .svg")
+    add("--subset", default="test", metavar="NAME", help="train, valid or test (default: test)")
+    text = "sample at most N examples of the subset (default: 2000)"
+    add("--points", type=at_least(2), default=2000, metavar="N", help=text)
+    add("--perplexity", type=at_least(1, float), default=30.0, metavar="F", help="perplexity of t-SNE (default: 30)")
+    add("--seed", type=at_least(0), default=1, metavar="N", help="seed of t-SNE and sampling (default: 1)")
+    parser.add_user_dir()
+    parser.add_cpu()
+    args = parser.parse_args()
+    if args.seed > MAX_SEED:
+        parser.error(f"--seed needs a whole number of at most {MAX_SEED}, not {args.seed}")
+    return args
 
 
 def represented(name: str, examples: "Examples", chosen: np.ndarray, args: Namespace) -> tuple[Represented, np.ndarray]:

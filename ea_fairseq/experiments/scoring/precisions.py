@@ -2,10 +2,8 @@
 
 import argparse
 import json
-import logging
 import sys
 import time
-import warnings
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.tables import text_table
-from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
+from ea_fairseq.plain.commands import PROGRAM, Parser, at_least, quiet
 from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.precisions import PRECISIONS, REDUCED
 
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Measures and compares the precisions."""
     args = parse_arguments()
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
+    quiet()
     from ea_fairseq.experiments.runs.trained_model import find_trained, load_translation
     from ea_fairseq.kernels.cpu.native_library import reduced_instruction_set
     from ea_fairseq.search.precision_bleu import LARGEST_LOSS, NAME, PrecisionBleu, digest
