@@ -4,6 +4,7 @@ import json
 import math
 import os
 import subprocess
+from argparse import Namespace
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from corpora import environment
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.reports.comparison import Comparison
 from ea_fairseq.experiments.reports.results_page import keep
-from ea_fairseq.experiments.runs.recipe import data_command
 from ea_fairseq.experiments.runs.training_log import NAME as LOG
 from ea_fairseq.experiments.runs.training_log import curves, speeds
 from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
+from ea_fairseq.experiments.scoring.evaluation import commands
 from ea_fairseq.experiments.scoring.results import COUNTS, Results, Score
 from ea_fairseq.experiments.tables import markdown
-from ea_fairseq.plain.records import is_command
+from ea_fairseq.plain.project import PROJECT
 from fake_results import make, write_results
 
 ALLOWED = "--average 1\n--average-best 1\n--beam 5\n--lenpen 0.6\n--max-tokens 100\n--subset test\n--cpu\n"
@@ -225,8 +226,8 @@ def test_results_that_no_table_can_be_made_of_are_refused(results, tmp_path, cha
 @pytest.mark.parametrize("command", [b"bash x 'unended data", b"\xff\xfe", b"# none", b""])
 def test_what_is_no_command_made_no_data(tmp_path, command):
     (tmp_path / "recipe").write_bytes(b"[data]\n" + command + b"\n[train]\n")
-    found = data_command(tmp_path / "recipe")
-    assert found is None or is_command(found)
+    args = Namespace(folder=tmp_path, data=PROJECT / "data/data-bin", command="ea-fairseq evaluate")
+    assert commands(args, TRAINING) == [None, TRAINING.called, "ea-fairseq evaluate"]
 
 
 def test_a_data_set_may_have_any_name_that_a_folder_has(results, tmp_path):

@@ -1,5 +1,6 @@
 """Figures of a report: bands of curves, grids of alpha and beta, and scores by size."""
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, stdev
@@ -13,12 +14,12 @@ from matplotlib.figure import Figure
 
 from drawn_figures import band as band_of
 from drawn_figures import error_bars, lines
-from ea_fairseq.experiments.figures import literal, looks, save
+from ea_fairseq.experiments.figures import draw, literal, looks, save
 from ea_fairseq.experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
 from ea_fairseq.experiments.reports.comparison import Comparison, find_results
 from ea_fairseq.experiments.reports.interactive_curves import add_band
 from ea_fairseq.experiments.reports.learning_curves import POINTS, Band, band, draw_band, learning_curves
-from ea_fairseq.experiments.reports.plots import MOST, apart, draw, plots, score_by_size, shown_models
+from ea_fairseq.experiments.reports.plots import MOST, apart, plots, score_by_size, shown_models
 from ea_fairseq.experiments.scoring.results import Point, Score
 from fake_results import EVOLVING, PLAIN, SCORE, curve, make, rewrite, write_results
 from figure_texts import NAMES, texts_of, with_texts
@@ -123,6 +124,17 @@ def test_curves_are_of_what_they_are_called_by_updates_and_by_the_clock(tmp_path
         assert by_updates.get_ylabel().startswith(name.replace("-", " ").replace("bleu", "BLEU"))
 
 
+@pytest.mark.parametrize("unknown", [math.nan, math.inf])
+def test_a_curve_leaves_out_what_is_not_finite(tmp_path, unknown):
+    points = curve(3, 40, 1.7)
+    broken = [*points[:-1], replace(points[-1], loss=unknown)]
+    found = replace(results(tmp_path, PLAIN, 1, 20.0), train_curve=broken, valid_curve=broken[-1:])
+    comparison = Comparison.of([found], SCORE)
+    by_updates, _ = learning_curves(comparison, "toy", [PLAIN], "training-loss").axes
+    assert lines(by_updates) == [[(point.updates, point.loss) for point in points[:-1]]]
+    assert learning_curves(comparison, "toy", [PLAIN], "validation-loss") is None
+
+
 def test_a_band_is_drawn_from_the_lowest_to_the_highest():
     x, middle, low, high = (np.array(numbers) for numbers in ([1.0, 2.0], [5.0, 6.0], [2.0, 3.0], [7.0, 9.0]))
     around, style = Band(x, middle, low, high), looks(["a"])["a"]
@@ -195,7 +207,7 @@ def test_names_of_models_are_drawn_as_they_are(tmp_path):
         write_results(tmp_path / name, name, parameters=10**6 * number)
     comparison = Comparison.of(find_results([tmp_path]), SCORE)
     with with_texts():
-        drawn = draw(comparison, tmp_path / "figures", kinds=("svg",))
+        drawn = draw(plots(comparison), tmp_path / "figures", kinds=("svg",))
     assert {path.stem for path, _ in drawn} >= {"multi30k-deen-training-loss", "multi30k-deen-parameters"}
     for path, _ in drawn:
         assert {*NAMES} <= texts_of(path)

@@ -90,7 +90,7 @@ def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_mode
 
 
 def test_a_wide_table_is_one_for_each_data_set(tmp_path, monkeypatch):
-    monkeypatch.setattr("ea_fairseq.experiments.reports.results_page.draw_figures", lambda *_: [])
+    monkeypatch.setattr("ea_fairseq.experiments.figures.draw", lambda *_: [])
     for dataset in ("one", "other"):
         for seed, model in ((seed, model) for seed in (1, 2) for model in (PLAIN, EVOLVING)):
             write_results(tmp_path / "in" / "a" / f"{dataset}-{model}-{seed}", model, seed, dataset=dataset)
@@ -100,6 +100,13 @@ def test_a_wide_table_is_one_for_each_data_set(tmp_path, monkeypatch):
     for text in ((tmp_path / "page.md").read_text(), (tmp_path / "page" / "a.md").read_text()):
         assert text.index("| one | parameters") < text.index("| other | parameters")
     assert text.count("Scores are means over seeds") == 1
+
+
+@pytest.mark.parametrize("flags", [["--keep", "a"], ["--baseline", "a"], ["--title", "a"], ["--no-p-values"]])
+def test_a_page_takes_no_options_that_it_would_ignore(two_models, tmp_path, monkeypatch, flags):
+    with pytest.raises(UserError, match=f"^{flags[0]} does not go with --page: leave one of them out"):
+        make(monkeypatch, tmp_path, "--page", tmp_path / "results.md", *flags, two_models)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_page_shows_names_as_they_are(tmp_path, monkeypatch):

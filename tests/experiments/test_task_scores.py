@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.comparison import compare
+from ea_fairseq.experiments.reports.comparison import Comparison
 from ea_fairseq.experiments.reports.task_table import difference_table
 from ea_fairseq.experiments.scoring.randomization import OtherExamplesError, randomization_p_value, scores_of
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results, read_predictions
@@ -138,7 +138,7 @@ def test_seeds_with_validation_sets_of_their_own_have_differences_and_no_p(tmp_p
     sides = [[write(model, seed) for seed in labels] for model in families]
     with pytest.raises(OtherExamplesError, match="with --split-seed all seeds have the same"):
         randomization_p_value(*sides, "accuracy")
-    table = difference_table(compare([*sides[0], *sides[1]]))
+    table = difference_table(Comparison.of([*sides[0], *sides[1]]))
     assert any("each seed has other examples" in cell for row in table.rows for cell in row)
 
 

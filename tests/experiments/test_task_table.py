@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.comparison import Comparison, compare, find_results
+from ea_fairseq.experiments.reports.comparison import Comparison, find_results
 from ea_fairseq.experiments.reports.comparison_table import ranking
 from ea_fairseq.experiments.reports.kept_p_value import NAME
 from ea_fairseq.experiments.reports.papers import PRINTED
@@ -102,7 +102,7 @@ def test_two_single_trainings_of_other_seeds_have_no_difference(tmp_path):
         write_encoder_results(tmp_path / "a", PLAIN, 1),
         write_encoder_results(tmp_path / "b", EVOLVING, 2, family="x"),
     ]
-    assert difference_table(compare(found)) is None
+    assert difference_table(Comparison.of(found)) is None
 
 
 def test_a_report_of_encoders_has_both_tables_in_all_forms(folder, tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_one_model_alone_has_no_differences(folder, tmp_path, monkeypatch):
 
 def test_translations_and_encoders_are_reported_apart(folder, tmp_path, monkeypatch):
     write_results(tmp_path / "a translation")
-    with pytest.raises(UserError, match=r"a translation is of translations and .* of an encoder: report them apart"):
+    with pytest.raises(UserError, match=r"a translation is of translations and .* is not: report them apart"):
         make(monkeypatch, tmp_path / "out", folder, tmp_path / "a translation")
 
 

@@ -93,6 +93,12 @@ def test_a_training_from_published_weights_is_evaluated_by_its_words(home):
     correct = sum(label == prediction for label, prediction in zip(labels, predictions, strict=True))
     assert results.scores["accuracy"].score == pytest.approx(100 * correct / 7, abs=0.01)
     assert {*labels, *predictions} <= {"0", "1"} and "accuracy" in text
+    lost = (folder / "evaluation/predictions.tsv").read_bytes()
+    (folder / "evaluation/predictions.tsv").unlink()
+    run_well("ea-fairseq", "evaluate", "--cpu", data, folder, cwd=home)
+    assert (folder / "evaluation/predictions.tsv").read_bytes() == lost
+    released = run("ea-fairseq", "release", "--about", data / "preparation.json", folder, home / "released", cwd=home)
+    assert_one_sentence(released, "does not translate: ea-fairseq release is for models that do")
     refusal = run("ea-fairseq", "evaluate", "--cpu", "--source", home / "tables/test.tsv", data, folder, cwd=home)
     assert_one_sentence(refusal, "--source is for translations")
 

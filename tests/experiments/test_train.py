@@ -11,7 +11,7 @@ from commands import run_python
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import gpus
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
-from ea_fairseq.experiments.runs.training_run import Start, TrainingRun, record
+from ea_fairseq.experiments.runs.training_run import Start, TrainingRun, record, require_dictionaries
 from projects import DATASET, MODEL, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
 
 NAME = "toy/ea_transformer_lite"
@@ -218,14 +218,18 @@ def test_a_model_is_not_given_data_of_other_words(tmp_path):
     run = TrainingRun("m", "r", [], ["fairseq-train"], [start], None, data_checksum(tmp_path), dictionaries(tmp_path))
     earlier = replace(run, dictionaries=None)  # which did not note them
     (tmp_path / "manifest.json").write_text("of other sentences")
-    run.require_dictionaries_of(tmp_path)
+    of_run, of_earlier = tmp_path / "run", tmp_path / "earlier"
+    for folder, training in ((of_run, run), (of_earlier, earlier)):
+        folder.mkdir()
+        training.write(folder)
+    require_dictionaries(of_run, tmp_path)
     with pytest.raises(UserError, match="is not what the model was trained on, or was made anew since"):
-        earlier.require_dictionaries_of(tmp_path)
+        require_dictionaries(of_earlier, tmp_path)
     (tmp_path / "dict.en.txt").write_text("b 1\na 1\n")
     with pytest.raises(UserError, match="is not what the model was trained on, or was made anew since"):
-        run.require_dictionaries_of(tmp_path)
+        require_dictionaries(of_run, tmp_path)
     (tmp_path / "manifest.json").unlink()
-    earlier.require_dictionaries_of(tmp_path)  # nobody knows
+    require_dictionaries(of_earlier, tmp_path)  # nobody knows
 
 
 def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_path):

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 
 from ea_fairseq.experiments.figures import COLUMN, literal
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.runs.training_run import DATA, flags_of
 from ea_fairseq.experiments.scoring.results import Results
 
 EVOLUTION = ("ea_alpha", "ea_beta")
-LABELS = ("alpha", "beta")
-NOT_THE_MODEL = {"--ea-alpha", "--ea-beta", "--seed", "--save-dir", "--log-file", "--user-dir"}
+NOT_THE_MODEL = {DATA, "--ea-alpha", "--ea-beta", "--seed", "--save-dir", "--log-file", "--user-dir"}
 
 
 def alpha_beta_grids(comparison: Comparison, dataset: str) -> list[list[Results]]:
@@ -31,13 +31,8 @@ def alpha_beta_grids(comparison: Comparison, dataset: str) -> list[list[Results]
 
 def training_flags(result: Results) -> dict[str, str]:
     """Returns the last value of each flag that a model was trained with, except alpha, beta, seed and folders."""
-    flags, name = {}, None
-    for word in shlex.split(result.training_command or ""):
-        if word.startswith("--"):
-            name, flags[word] = word, ""
-        elif name:
-            flags[name] = f"{flags[name]} {word}".strip()
-    return {name: value for name, value in flags.items() if name not in NOT_THE_MODEL}
+    flags = flags_of(shlex.split(result.training_command or ""))
+    return {name: " ".join(values) for name, values in flags.items() if name not in NOT_THE_MODEL}
 
 
 def differences(grids: list[list[Results]]) -> list[list[str]]:
@@ -54,33 +49,12 @@ def place(result: Results) -> tuple[float, float]:
 
 
 def alpha_beta_figure(grid: list[Results], score: str) -> Figure:
-    """A map over alpha and beta with the scores in its cells, or a line if only one of the two varies."""
+    """Mean scores over seeds as a map, alpha from left to right, beta upwards."""
     scores = defaultdict(list)
     for result in grid:
         scores[place(result)].append(result.scores[score].score)
     spreads = {where: Spread.of(values) for where, values in sorted(scores.items())}
     alphas, betas = (sorted({where[axis] for where in spreads}) for axis in (0, 1))
-    if len(alphas) > 1 and len(betas) > 1:
-        return alpha_beta_map(spreads, alphas, betas, score)
-    return line_figure(spreads, 0 if len(alphas) > 1 else 1, score)
-
-
-def line_figure(spreads: dict[tuple[float, float], Spread], axis: int, score: str) -> Figure:
-    """Scores along alpha (axis 0) or beta (axis 1), with bars over seeds."""
-    figure = Figure(figsize=(COLUMN, 2.4))
-    panel = figure.subplots()
-    places, values = [where[axis] for where in spreads], spreads.values()
-    deviations = [value.deviation or 0 for value in values]
-    panel.errorbar(places, [value.mean for value in values], deviations, color="black", marker="o", capsize=2)
-    panel.set_xlabel(LABELS[axis])
-    panel.set_ylabel(f"{literal(score)} ({LABELS[1 - axis]} {next(iter(spreads))[1 - axis]:g})")
-    return figure
-
-
-def alpha_beta_map(
-    spreads: dict[tuple[float, float], Spread], alphas: list[float], betas: list[float], score: str
-) -> Figure:
-    """Mean scores as a map, alpha from left to right, beta upwards."""
     cells = np.full((len(betas), len(alphas)), np.nan)
     for (alpha, beta), value in spreads.items():
         cells[betas.index(beta), alphas.index(alpha)] = value.mean
@@ -95,7 +69,7 @@ def alpha_beta_map(
     panel.grid(False)
     panel.set_xticks(range(len(alphas)), [f"{alpha:g}" for alpha in alphas])
     panel.set_yticks(range(len(betas)), [f"{beta:g}" for beta in betas])
-    panel.set_xlabel(LABELS[0])
-    panel.set_ylabel(LABELS[1])
+    panel.set_xlabel("alpha")
+    panel.set_ylabel("beta")
     figure.colorbar(image, label=literal(score))
     return figure

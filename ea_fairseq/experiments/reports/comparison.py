@@ -1,7 +1,7 @@
 """Trained models side by side: their results by model, data set and seed, and each model's baseline."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,13 +37,24 @@ class Comparison:
     baseline: str | None = None
 
     @classmethod
-    def of(cls, results: Iterable[Results], score: str | None, baseline: str | None = None) -> "Comparison":
+    def of(cls, results: Iterable[Results], score: str | None = None, baseline: str | None = None) -> "Comparison":
         """
+        Args:
+            score: by default tokenized BLEU or, for other results than translations, the first of each data set.
+
         Raises:
-            UserError: naming results that cannot be compared.
+            UserError: if translations and other results are mixed, or results cannot be compared for another reason.
         """
+        results = sorted(results, key=lambda result: (result.seed, str(result.folder)))
+        of_tasks = [result for result in results if not result.translates]
+        if 0 < len(of_tasks) < len(results):
+            translation = next(result for result in results if result.translates)
+            raise UserError(
+                f"{translation.folder} is of translations and {of_tasks[0].folder} is not: report them apart."
+            )
+        score = score or (None if of_tasks else OF_TRANSLATIONS)
         by_seed: dict[tuple[str, str], dict[int, Results]] = {}
-        for result in sorted(results, key=lambda result: (result.seed, str(result.folder))):
+        for result in results:
             if score is not None:
                 require_score(result, score)
             seeds = by_seed.setdefault((result.model, result.dataset.name), {})
@@ -206,26 +217,6 @@ class Pair:
     def difference(self) -> Spread:
         """How much higher the model scores than its baseline, over seeds."""
         return Spread.of(ours - theirs for theirs, ours in zip(*self.scores, strict=True))
-
-
-def compare(results: Sequence[Results], score: str | None = None, baseline: str | None = None) -> Comparison:
-    """Puts results side by side.
-
-    Args:
-        score: to compare; by default tokenized BLEU or, for encoders, the first of each data set.
-
-    Raises:
-        UserError: if translation models and encoders are mixed, or results cannot be compared for another reason.
-    """
-    encoders = [result for result in results if result.is_encoder]
-    if not encoders:
-        return Comparison.of(results, score or OF_TRANSLATIONS, baseline)
-    if len(encoders) < len(results):
-        translation = next(result for result in results if not result.is_encoder)
-        raise UserError(
-            f"{translation.folder} is of translations and {encoders[0].folder} of an encoder: report them apart."
-        )
-    return Comparison.of(results, score, baseline)
 
 
 def find_results(places: Iterable[Path]) -> list[Results]:

@@ -38,9 +38,9 @@ def require_same_data(results: Iterable[Results]) -> None:
 
 
 def require_same_scores(results: Iterable[Results]) -> None:
-    """Raises UserError if encoders have different tasks or, because of their training flags, different scores."""
+    """Raises UserError if tasks differ or, because of the training flags, the scores of models that predict labels."""
     for other, result in with_first_of_data(results):
-        if other.task != result.task or (result.is_encoder and list(result.scores) != list(other.scores)):
+        if other.task != result.task or (not result.translates and list(result.scores) != list(other.scores)):
             raise UserError(
                 f"{other.folder} has {', '.join(other.scores)} on {other.dataset.name}, and {result.folder} has "
                 f"{', '.join(result.scores)}: train both with the same flags of the criterion, or compare them apart."
@@ -67,7 +67,7 @@ def require_same_models(results: Iterable[Results]) -> None:
 
 def require_same_references(results: Iterable[Results]) -> None:
     """Raises UserError if translations of a data set were scored against different raw references."""
-    translations = (result for result in results if not result.is_encoder and result.has(REFERENCE))
+    translations = (result for result in results if result.translates and result.has(REFERENCE))
     for other, result in with_first_of_data(translations):
         if result is not other and result.raw()[1] != other.raw()[1]:
             raise UserError(

@@ -4,11 +4,10 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison import Pair
 from ea_fairseq.experiments.scoring.results import PREDICTIONS
 from ea_fairseq.plain.files import own_file
-from ea_fairseq.plain.records import MEGABYTE, as_record, read_json
+from ea_fairseq.plain.records import MEGABYTE, as_record, read_json, written_by
 
 NAME = "p_value.json"  # next to the folders of a model's seeds
 
@@ -35,11 +34,8 @@ class KeptPValue:
         Raises:
             UserError: naming the file, if it is not what ea-fairseq report --keep writes.
         """
-        file = own_file(path, MEGABYTE)
-        try:
-            return as_record(cls, read_json(file))
-        except ValueError as error:
-            raise UserError(f"{path} is not what report --keep writes ({error}): keep the results again.") from None
+        with written_by("report --keep", path, "keep the results again"):
+            return as_record(cls, read_json(own_file(path, MEGABYTE)))
 
     def write(self, path: Path) -> None:
         """Writes it."""

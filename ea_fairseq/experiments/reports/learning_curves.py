@@ -41,11 +41,14 @@ class Band:
 def band(curves: Iterable[list[Point]], x: Callable[[Point], float], y: Callable[[Point], float | None]) -> Band | None:
     """Returns the band of curves over the updates at which all of them have a value; None if there are none.
 
-    A single curve keeps its points. Several are interpolated at the updates of all of them or, if these are more than
-    ``POINTS``, at ``POINTS`` evenly spaced ones; x is averaged over the curves, too.
+    Points that are not finite, as in a training that diverged, are left out. A single curve keeps its points. Several
+    are interpolated at the updates of all of them or, if these are more than ``POINTS``, at ``POINTS`` evenly spaced
+    ones; x is averaged over the curves, too.
     """
     found = [[(point.updates, x(point), y(point)) for point in curve if y(point) is not None] for curve in curves]
-    lines = [np.array(line, dtype=float).T for line in found if len(line) > 1]
+    tables = [np.array(line, dtype=float).reshape(-1, 3) for line in found]
+    lines = [table[np.isfinite(table).all(axis=1)].T for table in tables]
+    lines = [line for line in lines if line.shape[1] > 1]
     if not lines:
         return None
     if len(lines) == 1:
@@ -89,7 +92,7 @@ def learning_curves(comparison: Comparison, dataset: str, models: list[str], nam
 
 
 def bands_by_axis(comparison: Comparison, dataset: str, models: list[str], name: str) -> dict[str, dict[str, Band]]:
-    """Returns the bands of models by updates and by wall-clock time, whose unit is in the name of its axis."""
+    """Returns the bands of models with curves by updates and by wall-clock time, whose unit is in its axis's name."""
     curve, _, value = CURVES[name]
     curves = {
         model: [getattr(result, curve) for result in comparison.results(model, dataset).values()] for model in models
@@ -100,13 +103,10 @@ def bands_by_axis(comparison: Comparison, dataset: str, models: list[str], name:
         "updates": lambda point: point.updates,
         f"wall-clock ({unit})": lambda point: point.seconds / seconds,
     }
-    return {axis: bands_of(curves, x, value) for axis, x in axes.items()}
-
-
-def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> dict[str, Band]:
-    """Returns a band for each model, over the curves of its seeds; models without curves are left out."""
-    found = {model: band(lines, x, y) for model, lines in curves.items()}
-    return {model: line for model, line in found.items() if line is not None}
+    return {
+        axis: {model: found for model, lines in curves.items() if (found := band(lines, x, value))}
+        for axis, x in axes.items()
+    }
 
 
 def draw_band(panel: Axes, line: Band, model: str, style: dict[str, Any]) -> None:

@@ -1,14 +1,12 @@
 """The papers' figures 5 and 9, and scores against sizes, drawn from your own results."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ea_fairseq.experiments.figures import COLUMN, KINDS, PLOTS, literal, looks, save
+from ea_fairseq.experiments.figures import COLUMN, literal, looks
 from ea_fairseq.experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
 from ea_fairseq.experiments.reports.comparison import SAME_SIZE, Comparison, Spread
 from ea_fairseq.experiments.reports.learning_curves import CURVES, WARM_UP, label_of, learning_curves
@@ -16,18 +14,6 @@ from ea_fairseq.experiments.reports.learning_curves import CURVES, WARM_UP, labe
 MOST = 10  # models, at most, in a figure that names each of them
 WIDE = 4  # ratio of sizes above which their axis is logarithmic
 LABEL_GAP = 0.075  # between labels, as a fraction of the axis
-
-
-def draw(
-    comparison: Comparison, folder: Path, prefix: str = "", kinds: tuple[str, ...] = KINDS
-) -> list[tuple[Path, str]]:
-    """Draws all figures into a folder; returns for each the file of the last kind, and its caption."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(PLOTS):
-        return [
-            (save(figure, folder / f"{prefix}{name}", kinds)[-1], caption)
-            for name, caption, figure in plots(comparison)
-        ]
 
 
 def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:

@@ -10,7 +10,7 @@ from ea_fairseq.experiments.benchmark.report import TITLE as SPEED
 from ea_fairseq.experiments.benchmark.report import all_benchmarks, write_benchmarks
 from ea_fairseq.experiments.environment import require_matplotlib
 from ea_fairseq.experiments.page import figure, page, picture, run_html
-from ea_fairseq.experiments.reports.comparison import Comparison, compare, find_results
+from ea_fairseq.experiments.reports.comparison import Comparison, find_results
 from ea_fairseq.experiments.reports.rationale_tables import rationale_files, rationale_tables
 from ea_fairseq.experiments.reports.results_page import keep, write_results_page
 from ea_fairseq.experiments.reports.samples import samples_html
@@ -19,6 +19,7 @@ from ea_fairseq.experiments.scoring.results import NAME
 from ea_fairseq.experiments.tables import Table
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.plain.files import write_whole
+from ea_fairseq.plain.flags import flag_of
 
 TITLE = "Evolving attention: results"
 PAGE = "report.html"
@@ -50,11 +51,15 @@ def main() -> None:
     add("--no-p-values", action="store_true", help="skip the significance tests, which need the translations")
     args = parser.parse_args()
     require_matplotlib()
-    require_folder(args.out)
+    if args.out.exists() and not args.out.is_dir():
+        raise UserError(f"--out: {args.out} is not a folder: give one to write the report into.")
     if all_benchmarks(args.results):
         print(*write_benchmarks(args.results, args.out, args.title or SPEED), sep="\n")
         return
     if args.page:
+        ignored = [name for name in ("keep", "baseline", "title", "no_p_values") if getattr(args, name)]
+        if ignored:
+            raise UserError(f"{flag_of(ignored[0])} does not go with --page: leave one of them out.")
         if len(args.results) > 1:
             raise UserError("--page needs one folder of sections: give no more than that.")
         print(*write_results_page(args.page, args.results[0], args.score), sep="\n")
@@ -65,14 +70,15 @@ def main() -> None:
             raise UserError("--keep is for results of evaluate: copy each rationales.json into the section yourself.")
         print(*write_report(args.out, args.title or TITLE, rationale_tables(rationales, args.baseline)), sep="\n")
         return
-    comparison = compare(find_results(args.results), args.score, args.baseline)
+    comparison = Comparison.of(find_results(args.results), args.score, args.baseline)
     if args.keep:
         print(*keep(comparison, args.keep), sep="\n")
         return
-    from ea_fairseq.experiments.reports.plots import draw
+    from ea_fairseq.experiments.figures import draw
+    from ea_fairseq.experiments.reports.plots import plots
 
     tables = tables_of(comparison, p_values=not args.no_p_values)
-    drawn = draw(comparison, args.out / "figures")
+    drawn = draw(plots(comparison), args.out / "figures")
     runs = [run_html(result, args.out) for result in comparison.all_results()]
     figures = figures_of_page(comparison, drawn)
     written = write_report(args.out, args.title or TITLE, tables, samples_html(comparison), figures, runs)
@@ -115,9 +121,3 @@ def figures_of_page(comparison: Comparison, drawn: list[tuple[Path, str]]) -> li
         figure(curves[path.stem], caption) if path.stem in curves else picture(path, caption) for path, caption in drawn
     ]
     return [library(), *shown] if curves else shown
-
-
-def require_folder(out: Path) -> None:
-    """Raises UserError if --out is a file."""
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out: {out} is not a folder: give one to write the report into.")

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.page import run_html
 from ea_fairseq.experiments.reports import kept_p_value, relative_speed
-from ea_fairseq.experiments.reports.comparison import Comparison, Spread, compare, find_results
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread, find_results
 from ea_fairseq.experiments.reports.comparison_table import listed, tables_by_dataset
 from ea_fairseq.experiments.reports.kept_p_value import KeptPValue, p_value
 from ea_fairseq.experiments.reports.rationale_tables import rationale_files, rationale_tables
@@ -62,7 +62,7 @@ class Section:
 
     def comparison(self, score: str | None) -> Comparison | None:
         """Its results; None if it has only text."""
-        return compare(find_results([self.folder]), score) if any(self.folder.rglob(NAME)) else None
+        return Comparison.of(find_results([self.folder]), score) if any(self.folder.rglob(NAME)) else None
 
     def tables(self, comparison: Comparison | None) -> list[Table]:
         """The tables of its results, with speeds if there are benchmarks, and of its rationales."""
@@ -71,7 +71,7 @@ class Section:
             return rationales
         benchmarks = sorted(self.folder.glob(relative_speed.NAMES))
         speeds = relative_speed.RelativeSpeed.read(benchmarks) if benchmarks else None
-        if not any(result.is_encoder for result in comparison.all_results()):
+        if all(result.translates for result in comparison.all_results()):
             return [*tables_by_dataset(comparison, losses=True, speeds=speeds), *rationales]
         return [*tables_of(comparison).values(), *rationales]
 
@@ -89,6 +89,9 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
     Raises:
         UserError: naming the file that is missing or does not fit the others.
     """
+    from ea_fairseq.experiments.figures import draw  # takes a second
+    from ea_fairseq.experiments.reports.plots import plots
+
     folders = sorted(path.parent for path in folder.glob(f"*/{SECTION}"))
     sections = [Section(found, text_of(found), page.with_suffix("") / f"{found.name}.md") for found in folders]
     homes = {anchor: section.page for section in sections for anchor in section.anchors()}
@@ -102,8 +105,8 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
         if comparison:
             trained = [result for result in comparison.all_results() if result.training_command not in seen]
             if trained:
-                figures = draw_figures(comparison, page.parent, f"{section.folder.name}-")
-                blocks += [cost_table(compare(trained, score)).markdown().strip()]
+                figures = draw(plots(comparison), page.parent / "figures", f"{section.folder.name}-", ("png",))
+                blocks += [cost_table(Comparison.of(trained, score)).markdown().strip()]
                 blocks += [picture(path, caption, section.page.parent) for path, caption in figures]
                 written += [path for path, _ in figures]
             blocks += map(run_html, comparison.all_results())
@@ -127,13 +130,6 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
 def first_of(tables: list[Table]) -> list[Table]:
     """The first table, which may be several, one for each data set: only the last of these has notes."""
     return tables[: next((number for number, table in enumerate(tables, 1) if table.notes), 0)]
-
-
-def draw_figures(comparison: Comparison, folder: Path, prefix: str) -> list[tuple[Path, str]]:
-    """Draws the figures of a section into the folder ``figures``; returns each with its caption."""
-    from ea_fairseq.experiments.reports.plots import draw  # takes a second
-
-    return draw(comparison, folder / "figures", prefix, ("png",))
 
 
 def picture(path: Path, caption: str, folder: Path) -> str:

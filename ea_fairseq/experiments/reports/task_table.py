@@ -36,7 +36,8 @@ def task_table(comparison: Comparison) -> Table:
     header = ["model", "parameters", "seeds", *headings]
     rows = [row(comparison, model) for model in comparison.models]
     printed = shown_rows(comparison)
-    rows += [printed_row(each, datasets) for each in printed]
+    for each in printed:
+        rows.append([each.model, each.parameters or NONE, NONE, *(each.scores.get(name, NONE) for name in datasets)])
     if averaged:
         header.append("mean")
         means = [mean_of_ours(comparison, model) for model in comparison.models]
@@ -116,11 +117,6 @@ def row(comparison: Comparison, model: str) -> list[str]:
     return cells
 
 
-def printed_row(printed: PrintedRow, datasets: Iterable[str]) -> list[str]:
-    """The cells of a paper's row."""
-    return [printed.model, printed.parameters or NONE, NONE, *(printed.scores.get(name, NONE) for name in datasets)]
-
-
 def mean_of_ours(comparison: Comparison, model: str) -> str:
     """The mean over tasks of the first score, with its deviation if all have the same seeds."""
     by_task: list[Scores] = [comparison.scores(model, dataset) for dataset in comparison.datasets]
@@ -168,7 +164,7 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
 
 def tables_of(comparison: Comparison, p_values: bool = True) -> dict[str, Table]:
     """The tables of a report by the names of their files."""
-    if not comparison.all_results()[0].is_encoder:
+    if comparison.all_results()[0].translates:
         return {"table": comparison_table(comparison, p_values)}
     differences = difference_table(comparison, p_values)
     return {"table": task_table(comparison)} | ({"differences": differences} if differences else {})

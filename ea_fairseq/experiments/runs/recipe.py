@@ -15,7 +15,6 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.files import read_tsv
 from ea_fairseq.plain.project import PROJECT
-from ea_fairseq.plain.records import is_command
 
 RECIPE = "recipe"  # the copy that train writes next to the checkpoints
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -205,17 +204,6 @@ def recipe_text(name: str) -> str:
         if not of_other_sizes:
             lines.append(f"{line}\n")
     return f"{text_of(RECIPES / f'models/{model}.recipe')}\n{''.join(lines)}"
-
-
-def data_command(recipe: Path) -> str | None:
-    """Returns the command that makes a recipe's data, whose last word is their folder; None if there is none."""
-    text = recipe.read_text(encoding="utf-8", errors="replace") if recipe.is_file() else ""
-    lines = map(str.strip, text.splitlines())
-    for line in lines:
-        if line == "[data]":
-            command = next((line for line in lines if line and not line.startswith("#")), "")
-            return command if is_command(command) else None
-    return None
 
 
 def models() -> list[str]:

@@ -67,8 +67,8 @@ def main() -> None:
     is_converted = (args.run / OLD_MODEL).is_file()
     folder = args.run if is_converted else args.run / "evaluation"
     results, model = Results.read(folder), folder / OLD_MODEL
-    if results.is_encoder:
-        raise UserError(f"{args.run} has an encoder, and ea-fairseq release is for models that translate.")
+    if not results.translates:
+        raise UserError(f"{args.run} does not translate: ea-fairseq release is for models that do.")
     state = Checkpoint.read(model).state
     data = args.data or (args.run if is_converted else recorded_data(model, state))
     require_replaceable(args, data)

@@ -91,17 +91,6 @@ class TrainingRun:
         ours = [Path(word) for flag, word in pairwise(self.command) if flag == USER_DIR and Path(word).name == OURS]
         return ours[0].parent if ours else None
 
-    def require_dictionaries_of(self, data: Path) -> None:
-        """Raises UserError if a data folder has other dictionaries than the model's, even of the same size."""
-        if self.dictionaries is None:
-            same = is_same(self.data, data_checksum(data)) is not False
-        else:
-            same = all(self.dictionaries.get(name, found) == found for name, found in dictionaries(data).items())
-        if not same:
-            raise UserError(
-                f"{data} is not what the model was trained on, or was made anew since: give that data, or train again."
-            )
-
     def write(self, folder: Path) -> None:
         """Writes run.json, whole or not at all."""
         write_whole(folder / NAME, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
@@ -119,9 +108,18 @@ def model_names(paths: Sequence[Path], others: Iterable[str]) -> list[str]:
 
 
 def require_dictionaries(folder: Path, data: Path) -> None:
-    """Raises UserError if a data folder has other dictionaries than the recorded training in ``folder``, if any."""
-    if training := TrainingRun.read(folder):
-        training.require_dictionaries_of(data)
+    """Raises UserError if a data folder has other dictionaries, even of the same size, than the model in a folder."""
+    run = TrainingRun.read(folder)
+    if run is None:
+        return
+    if run.dictionaries is None:
+        same = is_same(run.data, data_checksum(data)) is not False
+    else:
+        same = all(run.dictionaries.get(name, found) == found for name, found in dictionaries(data).items())
+    if not same:
+        raise UserError(
+            f"{data} is not what the model was trained on, or was made anew since: give that data, or train again."
+        )
 
 
 def record(run: TrainingRun, folder: Path) -> bool:

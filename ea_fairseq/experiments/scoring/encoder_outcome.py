@@ -84,9 +84,9 @@ class EncoderOutcome(Outcome):
     def names(self) -> Sequence[str]:
         """The names of the scores that papers report for such a task, the main one first."""
 
-    @abstractmethod
     def head(self) -> str | None:
         """The classification head in use; None if words are predicted."""
+        return None
 
     def signature(self) -> str:
         """What scores depend on, in addition to labels and predictions."""
@@ -169,9 +169,6 @@ class MaskedWords(EncoderOutcome):
         """The perplexity."""
         return ("perplexity",)
 
-    def head(self) -> None:
-        """None."""
-
     def signature(self) -> str:
         """How the text is cut and masked."""
         options = self.checkpoint.options("task")
@@ -226,10 +223,6 @@ class SeriesPredictions(EncoderOutcome):
     def names(self) -> tuple[str, ...]:
         """Accuracy for classes, RMSE for numbers."""
         return ("RMSE" if self.checkpoint.options("criterion").get("regression_target") else "accuracy",)
-
-    def head(self) -> str:
-        """The only head."""
-        return HEAD
 
     def describe(self, model: TimeSeriesModel) -> Description:
         """Describes the model for tables; FLOPs are for one series of the greatest length."""

@@ -1,12 +1,10 @@
 """``ea-fairseq evaluate``: translates or predicts a subset with a trained model, and scores the output."""
 
 import hashlib
-import logging
 import os
 import subprocess
 import sys
-import warnings
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +18,7 @@ from ea_fairseq.experiments.runs.training_run import NAME as RUN
 from ea_fairseq.experiments.runs.training_run import require_dictionaries
 from ea_fairseq.experiments.scoring import comet, results
 from ea_fairseq.experiments.scoring.evaluation_options import named_checkpoints, options_of
-from ea_fairseq.plain.commands import imported_user_dir
+from ea_fairseq.plain.commands import quiet
 from ea_fairseq.plain.memory import MEMORY_SETTINGS
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.processes import last_line, own_command, own_environment, program
@@ -47,10 +45,10 @@ def main() -> None:
 
 def evaluate(words: list[str]) -> None:
     """Evaluates a model as the words after ``ea-fairseq evaluate`` ask for."""
+    quiet()
     args, data = options_of(words)
     checkpoints = named_checkpoints(args)
     dataset = data.dataset(args.subset)
-    translates = data.task == DataBin.task
     require_dictionaries(args.folder, args.data)
     with OutputFolder(args.out, "evaluate").opened() as out:
         facts = [data.task, dataset.manifest, dataset.checksum, *data.facts]
@@ -62,7 +60,8 @@ def evaluate(words: list[str]) -> None:
             out.stage("generated", of_search, partial(generate, args, data, out))
         else:
             out.stage(results.PREDICTIONS, of_search, partial(predict, args, out))
-        written = [results.NAME, *((*RAW, *results.TOKENIZED, results.COUNTS) if translates else ())]
+        of_translations = [*RAW, *results.TOKENIZED, results.COUNTS]
+        written = [results.NAME, *(of_translations if data.task == DataBin.task else [results.PREDICTIONS])]
         if not all((out.path / name).is_file() for name in written):
             out.discard(SCORES)
         given = [args.reference, args.source]
@@ -99,20 +98,8 @@ def checksum(files: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def quietly(args: Namespace) -> None:
-    """Lets fairseq log no more than warnings, and imports the user-dir."""
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
-    if args.user_dir:
-        try:
-            imported_user_dir(str(args.user_dir))
-        except ArgumentTypeError as error:
-            raise UserError(f"--user-dir: {error}.") from None
-
-
 def take_model(args: Namespace, output: Path) -> None:
     """Writes the model: the average of checkpoints or a single one, without the optimizer."""
-    quietly(args)
     from ea_fairseq.experiments.runs.averaging import EPOCH, UPDATES, best, last, write_average
     from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 
@@ -140,7 +127,6 @@ def generate(args: Namespace, data: DataBin, out: OutputFolder, output: Path) ->
 
 def score_by_comet(args: Namespace, data: DataBin, out: OutputFolder, output: Path) -> None:
     """Has comet-score score the translations; raises UserError naming its log if that fails."""
-    quietly(args)
     from ea_fairseq.experiments.scoring.translation import Texts
 
     texts = Texts.of(args, data).files()
@@ -187,7 +173,6 @@ def run_logged(
 def predict(args: Namespace, out: OutputFolder, output: Path) -> None:
     """Writes the predictions of the subset."""
     out.say(f"predicting {args.subset}")
-    quietly(args)
     from ea_fairseq.experiments.scoring.evaluation import predict
 
     predict(args.data, out.path / MODEL, output, args.subset, args.max_tokens, args.cpu)
@@ -195,7 +180,6 @@ def predict(args: Namespace, out: OutputFolder, output: Path) -> None:
 
 def score(args: Namespace, output: Path) -> None:
     """Writes texts and results.json, and a table of the scores to ``output``."""
-    quietly(args)
     from ea_fairseq.experiments.scoring.evaluation import score
 
     score(args, output)

@@ -13,7 +13,7 @@ from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import commit, gpus, processor, versions
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.data_bin import TextToTextData, read_data
-from ea_fairseq.experiments.runs.recipe import RECIPE, data_command
+from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.runs.training_log import curves
 from ea_fairseq.experiments.runs.training_run import TrainingRun
 from ea_fairseq.experiments.scoring.encoder_outcome import (
@@ -32,7 +32,7 @@ from ea_fairseq.experiments.scoring.task_scores import digits_of
 from ea_fairseq.experiments.scoring.translation import Translations
 from ea_fairseq.hub.files import ModelFiles
 from ea_fairseq.plain.project import PROJECT, portable
-from ea_fairseq.plain.records import Command
+from ea_fairseq.plain.records import Command, is_command
 from ea_fairseq.plain.text_lines import writing
 
 ENCODERS: dict[str, type[EncoderOutcome]] = {
@@ -92,8 +92,9 @@ def commands(args: Namespace, training: TrainingRun | None) -> list[str | None]:
     """Returns the commands that prepared the data, trained and evaluated; None for those that are not known."""
     if training is None:
         return [args.command]
-    prepared = data_command(args.folder / RECIPE)
-    made = prepared and PROJECT / prepared.split()[-1] / "data-bin"
+    recipe = Recipe.beside(args.folder)
+    prepared = " ".join(recipe.flags("data")) if recipe else ""
+    made = is_command(prepared) and PROJECT / prepared.split()[-1] / "data-bin"
     called = training.called and portable(training.called, training.project)
     return [prepared if made and made.resolve() == args.data.resolve() else None, called, args.command]
 

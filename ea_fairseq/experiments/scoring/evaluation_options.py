@@ -73,7 +73,7 @@ def parser() -> Parser:
     add("--source", type=Path, metavar="FILE", help=text)
     text = "for translations: score with the COMET model in this folder; needs the program comet-score"
     add("--comet", type=Path, metavar="DIR", help=text)
-    add("--user-dir", type=Path, metavar="DIR", help="your own user-dir, if it defines the model's architecture")
+    options.add_user_dir()
     add("--model", metavar="LABEL", help="name of the model in tables (default: the one given by train)")
     options.add_cpu()
     add("--out", type=Path, metavar="DIR", help="folder of the results (default: CHECKPOINT_DIR/evaluation)")
@@ -113,12 +113,11 @@ def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
     for flag, path in (("--reference", args.reference), ("--source", args.source)):
         if path and not path.is_file():
             raise UserError(f"{flag}: there is no file {path}.")
-    if args.user_dir and not args.user_dir.is_dir():
-        raise UserError(f"--user-dir: there is no folder {args.user_dir}.")
     args.out = args.out.absolute()
     args.reference, args.source = args.reference and args.reference.resolve(), args.source and args.source.resolve()
     args.user_dir = args.user_dir and args.user_dir.absolute()
-    args.selection = args.selection or usual_checkpoint(folder)
+    best, last = "checkpoint_best.pt", "checkpoint_last.pt"
+    args.selection = args.selection or (best if (folder / best).is_file() else last)
     data = read_data(args.data)
     refused = OF_TRANSLATIONS if not isinstance(data, DataBin) else () if data.task == DataBin.task else OF_TEXTS
     for flag, value in {name: getattr(args, name.replace("-", "_")) for name in refused}.items():
@@ -142,23 +141,14 @@ def own_folder(folder: Path) -> Path:
     return folder
 
 
-def usual_checkpoint(folder: Path) -> str:
-    """Returns the name of the best checkpoint, or else of the last; raises UserError if there is neither."""
-    for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
-        if (folder / name).is_file():
-            return name
-    raise UserError(f"{folder} has no checkpoints: give the --save-dir of a training, CHECKPOINT_DIR.")
-
-
 def named_checkpoints(args: Namespace) -> list[Path]:
     """Returns the checkpoints that the model depends on: the named one, or all candidates for an average."""
-    if isinstance(args.selection, str):
-        path = args.folder / args.selection
-        if not path.is_file():
-            raise UserError(f"--checkpoint: there is no {path}.")
+    if isinstance(args.selection, str) and (path := args.folder / args.selection).is_file():
         return [path]
     saved = sorted(path for path in args.folder.glob("checkpoint*.pt") if path.stem != f"checkpoint_{RELEASED}")
     if not saved:
         raise UserError(f"{args.folder} has no checkpoints: give the --save-dir of a training, CHECKPOINT_DIR.")
+    if isinstance(args.selection, str):
+        raise UserError(f"--checkpoint: there is no {path}.")
     numbered = [path for path in saved if re.fullmatch(r"checkpoint(_\d+_)?\d+\.pt", path.name)]
     return numbered if numbered and args.selection[0] == "last" else saved

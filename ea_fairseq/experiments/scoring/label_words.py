@@ -9,44 +9,35 @@ from dataclasses import replace
 from fairseq.models.transformer import TransformerModel
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.data_bin import TextToTextData
-from ea_fairseq.experiments.scoring.outcome import Description, Outcome
+from ea_fairseq.experiments.scoring.outcome import Description
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Score
 from ea_fairseq.experiments.scoring.scores import Lines
 from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, task_score
-from ea_fairseq.experiments.scoring.translation import Texts, described
+from ea_fairseq.experiments.scoring.translation import Texts, Translations
 
 REPORTED = {"cola": ("Matthews",), "mrpc": ("F1", "accuracy")}  # scores of tasks in GLUE's tables
 OF_SCORES = ("Pearson", "Spearman")
 NO_SCORE = "-1.0"  # for a word that is not a number, as in T5
 
 
-class LabelWords(Outcome):
+class LabelWords(Translations):
     """Labels and predictions, as numbers.
-
-    Args:
-        texts: the words in the data and those that the model generated.
 
     Raises:
         UserError: if the data has a word that is not a label.
     """
 
     definitions = DEFINITIONS
+    kind = TextToTextData
 
     def __init__(self, args: Namespace, data: TextToTextData, texts: Texts):
-        self.args, self.data = args, data
+        super().__init__(args, data, texts)
         predictions, labels = texts.raw
         pairs = [self.numbers(*pair) for pair in zip(labels, predictions, strict=True)]
         self.labels, self.predictions = ([pair[side] for pair in pairs] for side in range(2))
         known = data.preparation.classes
         self.unknown = sum(word not in known if known else not is_score(word) for word in predictions)
-
-    @classmethod
-    def read(cls, args: Namespace, checkpoint: Checkpoint) -> "LabelWords":
-        """Reads what fairseq-generate wrote; raises UserError if it is not one line for each sentence."""
-        data = TextToTextData(args.data)
-        return cls(args, data, Texts.of(args, data))
 
     def numbers(self, label: str, prediction: str) -> tuple[str, str]:
         """Converts label and prediction to numbers; a prediction that is not a label becomes a wrong one."""
@@ -61,7 +52,7 @@ class LabelWords(Outcome):
 
     def describe(self, model: TransformerModel) -> Description:
         """Describes the model for tables; all parameters are counted, as in papers on T5."""
-        found = described(model)
+        found = super().describe(model)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         return replace(found, cost=replace(found.cost, parameters=parameters))
 
@@ -74,10 +65,6 @@ class LabelWords(Outcome):
     def size(self) -> str:
         """The number of examples."""
         return f"{len(self.labels):,} examples"
-
-    def search(self) -> dict[str, float]:
-        """The options of the beam search."""
-        return {"beam": self.args.beam, "lenpen": self.args.lenpen}
 
     def notes(self) -> list[str]:
         """How many of the predicted words were not labels."""

@@ -136,9 +136,9 @@ class Results:
     task: str = "translation"
 
     @property
-    def is_encoder(self) -> bool:
-        """Whether the model predicts labels or masked words, and does not translate."""
-        return self.task != "translation"
+    def translates(self) -> bool:
+        """Whether the model translates, and does not predict labels, numbers or masked words."""
+        return self.task == "translation"
 
     @property
     def has_mechanism(self) -> bool:
@@ -185,7 +185,7 @@ class Results:
             raise ValueError("'parameters' must be at least 1")
         if not all(isfinite(score.score) for score in self.scores.values()):
             raise ValueError("'scores' must be finite")
-        if not self.is_encoder and not {"beam", "lenpen"} <= self.search.keys():
+        if self.translates and not {"beam", "lenpen"} <= self.search.keys():
             raise ValueError("'search' must have 'beam' and 'lenpen'")
 
     def write(self) -> None:

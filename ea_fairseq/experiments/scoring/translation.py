@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from fairseq.models.transformer import TransformerModel
 
@@ -117,17 +118,6 @@ def detokenizer(tokenizer: str, language: str) -> Callable[[str], str]:
     return lambda line: tidy(moses.detokenize(line.split()))
 
 
-def described(model: TransformerModel) -> Description:
-    """Describes a translation model for tables."""
-    found = {name: getattr(model.args, name) for name in SETTINGS}
-    family = model.family if isinstance(model, MechanismTransformer) else None
-    if family and family.attention is Attention:  # a baseline, such as a plain T5
-        family = None
-    if family:
-        found |= asdict(family.attention.options.from_namespace(model.args))
-    return Description(family.name if family else None, found, cost(model))
-
-
 class Translations(Outcome):
     """Translations of a subset.
 
@@ -136,6 +126,7 @@ class Translations(Outcome):
     """
 
     definitions = DEFINITIONS
+    kind: ClassVar[type[DataBin]] = DataBin
 
     def __init__(self, args: Namespace, data: DataBin, texts: Texts):
         self.args, self.data, self.texts = args, data, texts
@@ -143,12 +134,18 @@ class Translations(Outcome):
     @classmethod
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "Translations":
         """Reads what fairseq-generate wrote; raises UserError if it is not one line for each sentence."""
-        data = DataBin(args.data)
+        data = cls.kind(args.data)
         return cls(args, data, Texts.of(args, data))
 
     def describe(self, model: TransformerModel) -> Description:
         """Describes the model for tables."""
-        return described(model)
+        found = {name: getattr(model.args, name) for name in SETTINGS}
+        family = model.family if isinstance(model, MechanismTransformer) else None
+        if family and family.attention is Attention:  # a baseline, such as a plain T5
+            family = None
+        if family:
+            found |= asdict(family.attention.options.from_namespace(model.args))
+        return Description(family.name if family else None, found, cost(model))
 
     def scores(self) -> dict[str, Score]:
         """The scores of scores.py and, with ``--comet``, COMET."""
