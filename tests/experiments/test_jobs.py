@@ -7,8 +7,10 @@ import shlex
 import signal
 import sys
 import time
+from argparse import Namespace
 from dataclasses import replace
 from statistics import mean
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,11 @@ from hypothesis import strategies as st
 from commands import SIZES, program
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison_table import ranking, ranking_table
+from ea_fairseq.experiments.runs import ablation
+from ea_fairseq.experiments.runs.jobs import Jobs
+from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.runs.training_run import TrainingRun
+from ea_fairseq.plain.output_folder import OutputFolder
 from projects import (
     finish,
     is_at_work,
@@ -138,6 +144,36 @@ def test_one_that_fails_is_told_at_the_end_and_the_others_go_on(project, tmp_pat
     mine.write_text("[train]\n--lr 1\n--seed 1\n")
     output = succeed(project, *command, "--baseline-recipe", mine)
     assert output.count("already done") == 7 and output.count(": done\n") == 1
+
+
+def test_a_log_that_cannot_be_opened_ends_all_jobs_with_that_error(tmp_path):
+    (tmp_path / "data").mkdir()
+    args = Namespace(seeds=["1", "2"], devices=["cpu"], jobs=2)
+    with OutputFolder(tmp_path / "out", "sweep").opened() as out:
+        jobs = Jobs(out, tmp_path / "data", args, [])
+        jobs.add("model", Recipe("toy/model", ""), [])
+        for job in jobs.jobs:
+            jobs.log(job).mkdir()
+        with pytest.raises(IsADirectoryError):
+            jobs.run()
+
+
+@pytest.mark.parametrize(
+    ("flags", "baseline"),
+    [
+        (["--recipe", "digits/ea_vit"], "digits/vit"),
+        (["--recipe", "multi30k-deen/ea_transformer_lite"], "multi30k-deen/transformer_lite"),
+        (["--recipe", "digits/ea_vit", "--baseline-recipe", "digits/vit_conv"], "digits/vit_conv"),
+    ],
+)
+def test_the_baseline_is_the_model_without_ea_unless_another_is_named(tmp_path, monkeypatch, flags, baseline):
+    asked = []
+    monkeypatch.setattr(ablation.Recipe, "find", lambda name: asked.append(name) or Recipe(name, ""))
+    monkeypatch.setattr(ablation, "Jobs", MagicMock())
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr(sys, "argv", ["ablation", *flags, str(tmp_path / "data"), "--out", str(tmp_path / "out")])
+    ablation.main()
+    assert asked == [flags[1], baseline]
 
 
 def test_each_training_has_a_device_and_no_more_run_at_once_than_there_are(project, tmp_path):

@@ -39,6 +39,12 @@ def parser() -> Parser:
     return options
 
 
+def without_ea(recipe: str) -> str:
+    """The name of the baseline's recipe: that of the model without ``ea_``, in the same folder."""
+    folder, slash, model = recipe.rpartition("/")
+    return folder + slash + model.removeprefix("ea_")
+
+
 def main() -> None:
     """Trains and evaluates the rows of the table."""
     arguments, of_all = split_flags(sys.argv[1:])
@@ -48,7 +54,7 @@ def main() -> None:
     data = require_path(args.data.absolute())
     name = args.recipe or f"{data.parent.name}/ea_transformer_lite"
     full = Recipe.find(name)
-    baseline = Recipe.find(args.baseline_recipe or name.replace("ea_transformer", "transformer", 1))
+    baseline = Recipe.find(args.baseline_recipe or without_ea(name))
     if full.place == baseline.place:
         raise UserError(f"--recipe and --baseline-recipe are both {full.place}: name a recipe for each.")
     rows = [(recipe.name.rpartition("/")[2], recipe, list[str]()) for recipe in (baseline, full)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.environment import of_gpus
 from ea_fairseq.experiments.runs.data_checksum import data_checksum
 from ea_fairseq.experiments.runs.recipe import Recipe, last_value
 from ea_fairseq.experiments.runs.train import as_folder
@@ -75,13 +76,7 @@ def split_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
 def usual_devices() -> list[str]:
     """Returns the GPUs of CUDA_VISIBLE_DEVICES or else all of this machine's; the CPU if there are none."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return list(filter(None, visible.split(","))) or ["cpu"]
-    listing = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-    try:
-        return subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split() or ["cpu"]
-    except (OSError, subprocess.CalledProcessError):
-        return ["cpu"]
+    return (of_gpus("index") if visible is None else list(filter(None, visible.split(",")))) or ["cpu"]
 
 
 class Jobs:
@@ -137,6 +132,8 @@ class Jobs:
                 asyncio.get_running_loop().add_signal_handler(number, stop, number)
         try:
             await everything
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         except asyncio.CancelledError:
             self.out.say("stopped: run the same command again to resume.")
             raise SystemExit(128 + received[0]) from None
