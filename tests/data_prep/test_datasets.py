@@ -1,6 +1,7 @@
 """Preparations from small archives: the data is what the archives hold, however badly they come."""
 
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -199,6 +200,7 @@ def test_the_plan_counts_only_the_archives_that_are_to_be_downloaded(archives: A
     own, lacking = archives.file("multi30k-train.en"), TABLE["multi30k-train.de"][0]
     (tmp_path / "own").mkdir()
     shutil.copy(own, tmp_path / "own")
+    os.truncate(tmp_path / "own" / own.name, TABLE["multi30k-train.en"][0].size)
     plan = prepare("multi30k", "--archives", tmp_path / "own", "--dry-run", tmp_path / "out").stdout.splitlines()
     shown = {name: rest.split(maxsplit=1) for name, rest in (line.split(maxsplit=1) for line in plan[1:-1])}
     assert shown["archives/multi30k-train.en"] == ["linked", f"from {tmp_path / 'own' / own.name}"]

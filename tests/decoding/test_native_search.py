@@ -1,5 +1,6 @@
 """Beam search in native code finds the hypotheses that fairseq's search finds, with their scores."""
 
+import copy
 import gc
 import logging
 import weakref
@@ -9,7 +10,7 @@ import pytest
 import torch
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
@@ -35,6 +36,17 @@ def both(model, sample: dict, prefix: torch.Tensor | None = None, **options) -> 
     return found, native_search.fairseq_generate(generator, sample, prefix)
 
 
+def assert_finds_the_same(model, sample: dict, **options) -> None:
+    """Candidates whose scores tie in float32 may fall either way, and one of them may lead to another end of the beam:
+    then the search in float64 decides."""
+    found, expected = both(model, sample, **options)
+    try:
+        assert_same(found, expected)
+    except AssertionError:
+        exact = SequenceGenerator([copy.deepcopy(model).double()], WORDS, **options)
+        assert_same(found, native_search.fairseq_generate(exact, sample, None))
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_native_search_finds_what_fairseqs_search_finds(name):
     found, expected = both(model_of(name), batch([3, 1, 9, 17, 5], seed=1), beam_size=4, max_len_b=25)
@@ -48,12 +60,13 @@ def test_native_search_finds_what_fairseqs_search_finds(name):
     penalties=st.tuples(st.floats(0.0, 2.0), st.floats(-3.0, 3.0), st.booleans()),
     seed=st.integers(0, 1000),
 )
+@example(beam=3, lengths=[1, 1, 9, 20, 20, 8], limits=(2, 1, 0), penalties=(0.0, 0.0, False), seed=384)
 @settings(max_examples=20)
 def test_native_search_has_fairseqs_options(beam, lengths, limits, penalties, seed):
     (max_len_a, max_len_b, min_len), (len_penalty, unk_penalty, normalize_scores) = limits, penalties
     options = {"max_len_a": max_len_a, "max_len_b": max_len_b, "min_len": min(min_len, max_len_b)}
     options |= {"len_penalty": len_penalty, "unk_penalty": unk_penalty, "normalize_scores": normalize_scores}
-    assert_same(*both(MODEL, batch(lengths, seed), beam_size=beam, **options))
+    assert_finds_the_same(MODEL, batch(lengths, seed), beam_size=beam, **options)
 
 
 MODEL = model_of("all skips, kernel 5")

@@ -40,7 +40,7 @@ def dictionary(size: int = VOCABULARY) -> Dictionary:
     return words
 
 
-def built(arch: str, task: object, seed: int, **options):
+def built(arch: str, task: object, seed: int, /, **options):
     """A model in evaluation mode, as fairseq's command line would build it from these options."""
     args = argparse.Namespace(arch=arch, **options)
     ARCH_CONFIG_REGISTRY[arch](args)

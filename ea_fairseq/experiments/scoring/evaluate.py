@@ -26,8 +26,8 @@ from ea_fairseq.plain.project import PACKAGE
 
 # The code that a model's output depends on, and the code that its scores depend on.
 OF_MODELS = (
-    *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),
-    *("graphs", "images", "search", "series", "subwords", "tasks", "terms", "text"),
+    *("attention", "blocks", "checkpoint", "examples.py", "fairseq_patches", "graphs", "hub", "images", "kernels"),
+    *("mechanisms", "models", "options.py", "search", "series", "subwords", "tasks", "terms", "text"),
     *("experiments/scoring/encoder_outcome.py", "experiments/scoring/evaluation.py"),
 )
 OF_SCORES = ("analysis", "experiments/scoring", "experiments/runs/training_log.py")
