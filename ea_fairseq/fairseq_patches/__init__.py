@@ -21,6 +21,7 @@ def apply(package_path: list[str]) -> None:
     from ea_fairseq.fairseq_patches.flags import patch_flags
     from ea_fairseq.fairseq_patches.interactive import patch_interactive
     from ea_fairseq.fairseq_patches.resumption import patch_resumption
+    from ea_fairseq.fairseq_patches.saving import patch_saving
     from ea_fairseq.fairseq_patches.small_bugs import patch_small_bugs
     from ea_fairseq.fairseq_patches.text_files import patch_text_files
     from ea_fairseq.search.generation_options import patch_options
@@ -28,6 +29,7 @@ def apply(package_path: list[str]) -> None:
 
     alias_user_dir(package_path)
     patch_checkpoints()
+    patch_saving()
     patch_distributed()
     patch_interactive()
     patch_flags()

@@ -1,6 +1,6 @@
-"""Checkpoints load without running code, are refused with one sentence, and are saved whole or not at all.
+"""Checkpoints load without running code, or are refused with one sentence.
 
-Faults of fairseq/checkpoint_utils.py and fairseq/file_io.py:
+Faults of fairseq/checkpoint_utils.py:
 
 - ``load_checkpoint_to_cpu`` calls ``torch.load``, and torch >= 2.6 refuses the classes in fairseq's own checkpoints.
   Here those few classes are declared safe to torch; none of them runs code when it is unpickled.
@@ -10,15 +10,10 @@ Faults of fairseq/checkpoint_utils.py and fairseq/file_io.py:
 - ``load_checkpoint``, ``load_checkpoint_to_cpu`` and ``load_model_ensemble_and_task`` end with a traceback for a file
   that is damaged or does not fit. Here they raise a UserError.
 - ``load_checkpoint`` trains from random weights if the file of ``--restore-file`` is missing. Here this is refused.
-- ``torch_persistent_save`` appends a second and a third attempt to one that failed half-way, and ``PathManager.copy``
-  overwrites the old file while it copies, so a full disk or a kill leaves half a checkpoint. Here a finished temporary
-  file replaces the old one.
 """
 
 import argparse
-import shutil
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +53,14 @@ DEFAULT_RESTORE_FILE = CheckpointConfig().restore_file
 fairseq_load_checkpoint = checkpoint_utils.load_checkpoint
 fairseq_load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
 fairseq_load_models = checkpoint_utils.load_model_ensemble_and_task
-fairseq_save = checkpoint_utils.torch_persistent_save
-fairseq_copy = PathManager.copy
 
 
 def patch_checkpoints() -> None:
-    """Declares the classes in fairseq's checkpoints safe, and replaces five functions of fairseq by those below."""
+    """Declares the classes in fairseq's checkpoints safe, and replaces three functions of fairseq by those below."""
     torch.serialization.add_safe_globals([*SAFE_CLASSES, *SAFE_TYPES, *NUMPY_FUNCTIONS])
     checkpoint_utils.load_checkpoint = load_checkpoint
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
     checkpoint_utils.load_model_ensemble_and_task = load_model_ensemble_and_task
-    checkpoint_utils.torch_persistent_save = save_whole
-    PathManager.copy = staticmethod(copy_whole)
 
 
 def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs: Any) -> tuple:
@@ -243,57 +234,3 @@ def upgraded(state: dict, overrides: dict) -> dict:
         state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
         overwrite_args_by_name(state["cfg"], overrides)
     return checkpoint_utils._upgrade_state_dict(state)
-
-
-def save_whole(state: dict, path: str, async_write: bool = False) -> None:
-    """Saves a checkpoint in one attempt, to a temporary file that then replaces ``path``.
-
-    Files that are not on a local disk, and asynchronous writes, are left to fairseq.
-
-    Raises:
-        UserError: naming the file, if it cannot be written; the old file is kept.
-    """
-    if async_write or not is_local(path):
-        return fairseq_save(state, path, async_write)
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        torch.save(state, file)
-
-
-def copy_whole(source: str, target: str, overwrite: bool = False) -> bool:
-    """Copies a file to a temporary one that then replaces ``target``; without ``overwrite``, as fairseq does.
-
-    Returns:
-        True, or whatever fairseq's ``copy`` returns.
-
-    Raises:
-        UserError: naming the target, if it cannot be written; the old file is kept.
-    """
-    if not (overwrite and is_local(source) and is_local(target)):
-        return fairseq_copy(source, target, overwrite)
-    with replacing(target) as temporary:
-        shutil.copyfile(source, temporary)
-    return True
-
-
-def is_local(path: str) -> bool:
-    """Whether a path is in the file system, so that iopath's PathManager need not resolve it."""
-    return not PathManager.path_requires_pathmanager(path)
-
-
-@contextmanager
-def replacing(path: str) -> Iterator[Path]:
-    """Yields the path of a temporary file, which replaces ``path`` at the end unless writing fails.
-
-    Raises:
-        UserError: naming ``path``, for any OSError; the temporary file is removed.
-    """
-    temporary = Path(f"{path}.tmp")
-    try:
-        yield temporary
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(
-            f"could not save {path}: {error.strerror or error}; the checkpoints saved before are unharmed, and "
-            "training resumes from the last one."
-        ) from error

@@ -11,7 +11,7 @@ from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.fairseq_patches.checkpoints import copy_whole, save_whole
+from ea_fairseq.fairseq_patches.saving import copy_whole, save_whole
 from forked import run_forked, run_forked_well
 from reversal import losses_of, train_command
 
