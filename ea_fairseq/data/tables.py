@@ -17,8 +17,7 @@ from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.text_folder import History
 from ea_fairseq.data.transform import EveryNth, Sample
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.split_folder import SPLITS
-from ea_fairseq.plain.text_lines import checked_lines, find_file, find_optional_file, progress, tidy, writing
+from ea_fairseq.plain.text_lines import checked_lines, find_splits, progress, tidy, writing
 
 LABELS = "labels"
 BRACKETS = {"-lrb-": "(", "-rrb-": ")", r"\/": "/", r"\*": "*"}  # of the Penn treebank
@@ -129,8 +128,7 @@ def check_tables(folder: Path) -> tuple[dict[str, Path], int]:
     Raises:
         UserError: if a table is missing or there twice, or its number of sentences is not that of train.
     """
-    has_test = find_optional_file(folder, "test.tsv")
-    tables = {split: find_file(folder, f"{split}.tsv") for split in SPLITS if split != "test" or has_test}
+    tables = find_splits(folder, "tsv")
     sentences = {split: len(plain_form(path).sentences) for split, path in tables.items()}
     for split, path in tables.items():
         if sentences[split] != sentences["train"]:

@@ -69,6 +69,13 @@ def find_optional_file(folder: Path, name: str) -> Path | None:
     return found[0] if found else None
 
 
+def find_splits(folder: Path, ending: str) -> dict[str, Path]:
+    """Finds the files of train, valid and, if it is there, test; raises UserError as :func:`find_file` does."""
+    found = {split: find_file(folder, f"{split}.{ending}") for split in ("train", "valid")}
+    test = find_optional_file(folder, f"test.{ending}")
+    return found | ({"test": test} if test else {})
+
+
 @contextmanager
 def named_in_errors(path: Path) -> Iterator[None]:
     """Adds the file's name to an OSError that has none, such as that of a full disk."""

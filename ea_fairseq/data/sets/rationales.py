@@ -15,8 +15,7 @@ from ea_fairseq.data.text_folder import History
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
-from ea_fairseq.plain.split_folder import SPLITS
-from ea_fairseq.plain.text_lines import find_file, find_optional_file
+from ea_fairseq.plain.text_lines import find_optional_file, find_splits
 
 
 class Rationales(LabelledSentences):
@@ -36,9 +35,7 @@ class Rationales(LabelledSentences):
         """
         home, window = plan.options.documents, plan.options.window_words
         output.say(f"checking {home}")
-        has_test = find_optional_file(home, "test.jsonl")
-        paths = {part: find_file(home, f"{part}.jsonl") for part in SPLITS if part != "test" or has_test}
-        texts = find_optional_file(home, TEXTS)
+        paths, texts = find_splits(home, "jsonl"), find_optional_file(home, TEXTS)
         documents = {part: read_documents(path) for part, path in paths.items()}
         plan.sides = SIDES[: 1 + bool(documents["train"][0].question)]
         for part, path in paths.items():

@@ -14,7 +14,7 @@ from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.data.text_to_text import DICTIONARY, read_vocabulary
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.split_folder import SPLITS
-from ea_fairseq.plain.text_lines import find_file, find_optional_file
+from ea_fairseq.plain.text_lines import find_splits
 from ea_fairseq.text.subwords import T5
 
 SIDE = "txt"  # the suffix of its files
@@ -37,11 +37,9 @@ class PlainText(DataSet):
         output = self.output_folder(path)
         plan = TextPlan(output.path, options, (SIDE,))
         output.say(f"checking {texts}")
-        for split in SPLITS:
-            name = f"{split}.{SIDE}"
-            if split != "test" or find_optional_file(texts, name):
-                checked = check_file(find_file(texts, name), name)
-                plan_links(plan, f"corpus/{split}", split, CheckedPairs((checked,)))
+        for split, text in find_splits(texts, SIDE).items():
+            checked = check_file(text, f"{split}.{SIDE}")
+            plan_links(plan, f"corpus/{split}", split, CheckedPairs((checked,)))
         plan.tokenize((LANGUAGE,), normalized, plan.sample)
         if model:
             for file in (model, DICTIONARY):
